@@ -1,0 +1,226 @@
+"""What one start of a case measured, and how it becomes a flat JSON object and back.
+
+The JSON object is the schema of `extra_info["benchrack"]` and of the journal: scalars and lists of
+scalars, units in the names, never NaN; what nobody measured is null. Reports read nothing else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, TypeVar
+
+from benchrack.types import Case, Engine
+
+SCHEMA = 1
+
+T = TypeVar("T")
+
+
+def part(prefix: str = "", **kwargs: Any) -> Any:
+    """A field whose own fields are flattened into the record, each name behind `prefix`."""
+    return field(metadata={"prefix": prefix}, **kwargs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A value with a two-sided interval; low and high are None where the samples give none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """What had to be done before the first batch, in seconds, and what it was done with."""
+
+    prepare_s: float
+    first_batch_s: float | None = None
+    weights_used: str = ""
+    weights_digest: str = ""
+    trained: bool = False
+    parameters: int = 0
+    multiply_accumulates: int = 0
+    data_digest: str = ""
+    data_images: int = 0
+    calibration_images: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steadiness:
+    """How the rounds were taken, and how far they can be trusted.
+
+    `blocks` merges consecutive rounds until their rank lag-1 autocorrelation is small.
+    `stop_reason` is `interval` or `time-limit`. `transfer` says whether host-to-device and
+    device-to-host copies are inside the time (`include`) or not (`exclude`).
+    """
+
+    transfer: str
+    warmup_s: float
+    warmup_batches: int
+    warmup_steady: bool
+    rounds: int
+    batches_per_round: int
+    blocks: int
+    autocorrelation: float | None
+    coefficient_of_variation: float | None
+    stop_reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latency:
+    """Percentiles of single synchronised batches, in milliseconds, each only where the number of
+    samples supports a two-sided 95 % interval (p90 from 46 samples, p99 from 482)."""
+
+    samples: int
+    p50: Interval | None = part("p50_ms_", default=None)
+    p90: Interval | None = part("p90_ms_", default=None)
+    p99: Interval | None = part("p99_ms_", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """Shares (0 to 1) of the measured pictures. top-1 and top-5 need labels and trained weights.
+
+    `agreement` and `logit_cosine` compare with FP32 of the same model on the same pictures, and
+    `top1_drop_points` is FP32's top-1 less this one's, in percentage points.
+    """
+
+    images: int
+    unreadable: tuple[str, ...] = ()
+    top1: Interval | None = part("top1_", default=None)
+    top5: Interval | None = part("top5_", default=None)
+    reference_top1: float | None = None
+    top1_drop_points: float | None = None
+    agreement: Interval | None = part("agreement_", default=None)
+    logit_cosine: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputCheck:
+    """Outputs of a few pictures against the FP32 reference. `input_spread` is the smallest
+    difference between outputs of different pictures, relative to the largest output: near zero,
+    and the check means nothing."""
+
+    images: int
+    reference: str
+    max_relative_error: float
+    cosine: float
+    agreement: float
+    input_spread: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What one start of one case measured.
+
+    `seconds_per_batch` holds one datum a round (throughput), one a batch (latency, accuracy); it
+    becomes pytest-benchmark's `stats.data` and is left out of the flat record.
+    """
+
+    case: Case = part()
+    engine: Engine = part("engine_")
+    preparation: Preparation = part()
+    seconds_per_batch: tuple[float, ...] = field(metadata={"flat": False})
+    images_per_s: Interval | None = part("images_per_s_", default=None)
+    steadiness: Steadiness | None = part(default=None)
+    latency: Latency | None = part("latency_", default=None)
+    accuracy: Accuracy | None = part("accuracy_", default=None)
+    output_check: OutputCheck | None = part("output_", default=None)
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def valid(self) -> bool:
+        return not self.reasons
+
+
+@cache
+def _fields(cls: Hashable) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
+    hints = typing.get_type_hints(cls)
+    return tuple((f, hints[f.name]) for f in dataclasses.fields(typing.cast(Any, cls)))
+
+
+def _bare(hint: Any) -> Any:
+    """The type without `| None`."""
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        return next(h for h in typing.get_args(hint) if h is not type(None))
+    return hint
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return list(value) if isinstance(value, tuple) else value
+
+
+def flatten(instance: Any, prefix: str = "") -> dict[str, Any]:
+    """A frozen dataclass as a flat JSON object; parts that are None leave no keys."""
+    flat: dict[str, Any] = {}
+    for f, hint in _fields(type(instance)):
+        value = getattr(instance, f.name)
+        if dataclasses.is_dataclass(_bare(hint)):
+            if value is not None:
+                flat |= flatten(value, prefix + f.metadata.get("prefix", ""))
+        elif f.metadata.get("flat", True):
+            flat[_key(prefix, f.name)] = _scalar(value)
+    return flat
+
+
+def _key(prefix: str, name: str) -> str:
+    # An Interval's value needs no second name: images_per_s, images_per_s_low, images_per_s_high.
+    return prefix.rstrip("_") if prefix and name == "value" else prefix + name
+
+
+def unflatten(cls: type[T], flat: Mapping[str, Any], prefix: str = "", **given: Any) -> T:
+    """The inverse of `flatten`. Unknown keys are ignored, so that newer files can be read;
+    absent optional keys take their defaults. Raises KeyError for an absent required key."""
+    values: dict[str, Any] = dict(given)
+    for f, hint in _fields(cls):
+        if f.name in values:
+            continue
+        bare = _bare(hint)
+        if dataclasses.is_dataclass(bare) and isinstance(bare, type):
+            inner = prefix + f.metadata.get("prefix", "")
+            if bare is hint or _present(bare, flat, inner):
+                values[f.name] = unflatten(bare, flat, inner)
+            continue
+        key = _key(prefix, f.name)
+        if key in flat:
+            value = flat[key]
+            values[f.name] = tuple(value) if isinstance(value, list) else value
+        elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
+            raise KeyError(key)
+    return cls(**values)
+
+
+def _present(cls: type, flat: Mapping[str, Any], prefix: str) -> bool:
+    required = [f for f, _ in _fields(cls) if f.default is dataclasses.MISSING]
+    return all(_key(prefix, f.name) in flat for f in required)
+
+
+def to_record(measurement: Measurement) -> dict[str, Any]:
+    """The flat JSON object of a measurement."""
+    return {"schema": SCHEMA, **flatten(measurement)}
+
+
+def from_record(flat: Mapping[str, Any], seconds_per_batch: typing.Iterable[float]) -> Measurement:
+    """A measurement from its flat JSON object and its samples. Raises KeyError if it is not one."""
+    return unflatten(Measurement, flat, seconds_per_batch=tuple(seconds_per_batch))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A planned case that gave no measurement, and why.
+
+    `status` is `unsupported`, `out-of-memory`, `failed` or `interrupted`.
+    """
+
+    case: Case = part()
+    status: str
+    reason: str

@@ -1,0 +1,247 @@
+"""What is measured, and what plugins provide: frozen dataclasses and the protocol of a session.
+
+Arrays are numpy arrays; shapes are given as (N, C, H, W) = (batch, channels, height, width).
+Nothing here imports numpy or a framework: annotations only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from benchrack.cache import Cache
+
+Scenario = Literal["throughput", "latency", "accuracy"]
+SCENARIOS: tuple[Scenario, ...] = ("throughput", "latency", "accuracy")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One point of a sweep. Names are those under which plugins registered.
+
+    `weights` is what was asked (`auto` is each model's own default), `dataset` a name with an
+    optional argument (`imagenet:/data/val`).
+    """
+
+    scenario: Scenario
+    model: str
+    backend: str
+    batch_size: int
+    device_count: int = 1
+    dataset: str = "sample-photos"
+    weights: str = "auto"
+
+    @property
+    def id(self) -> str:
+        """The name of this case among those of its scenario, as pytest shows it."""
+        return f"{self.model}-{self.backend}-b{self.batch_size}-x{self.device_count}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The keys of a sweep that are not axes; each can be set with `--set key=value`.
+
+    Times are in seconds. `interval` is the half width, relative to the median, at which a
+    measurement may stop. Zero threads means one for each core that the process may use.
+    """
+
+    seed: int = 0
+    threads: int = 0
+    round_s: float = 0.05
+    warmup_limit_s: float = 10.0
+    interval: float = 0.01
+    time_limit_s: float = 30.0
+    latency_samples: int = 1000
+    calibration_batches: int = 50
+    calibration_batch_size: int = 25
+    evaluation_images: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One device of this machine: `cpu`, or the CUDA device `index` as the process counts them."""
+
+    kind: Literal["cpu", "cuda"]
+    index: int = 0
+    name: str = ""
+
+    def __str__(self) -> str:
+        return "cpu" if self.kind == "cpu" else f"cuda:{self.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preprocessing:
+    """From a decoded picture to a model's input.
+
+    The short side is resized to `resize` pixels, the centre `crop` × `crop` pixels are kept, and
+    each channel becomes (value − mean) ÷ std, with value, mean and std on the scale 0 to 255.
+    """
+
+    resize: int
+    crop: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: Literal["nearest", "bilinear", "bicubic"] = "bilinear"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """A model with its weights, as a `torch.nn.Module` in evaluation mode, FP32, on the CPU.
+
+    `weights` names their origin and `digest` is a SHA-256 over all tensors. `trained` is False for
+    random weights: their accuracy is never shown as a result. `multiply_accumulates` counts those
+    of convolutions and matrix products for one image.
+    """
+
+    module: Any
+    weights: str
+    digest: str
+    trained: bool
+    parameters: int
+    multiply_accumulates: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A network that can be measured.
+
+    `load(weights, cache)` raises WeightsError. `dataset` is what it is measured on unless the user
+    names another; a model with `own_dataset` is made for that data set alone, and keeps it.
+    """
+
+    name: str
+    summary: str
+    input_shape: tuple[int, int, int]
+    classes: int
+    preprocessing: Preprocessing
+    load: Callable[[str, Cache], LoadedModel]
+    dataset: str = "sample-photos"
+    own_dataset: bool = False
+    requires: tuple[str, ...] = ("torch",)
+    extra: str = "pytorch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One picture. `read()` returns uint8, (H, W, 3) or (H, W), or raises CorruptImageError."""
+
+    name: str
+    label: int | None
+    read: Callable[[], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """An opened data set: pictures that calibrate, and the others, which are measured.
+
+    `classes` is None where there are no labels. `digest` identifies content and order, so that
+    what was calibrated on it can be cached.
+    """
+
+    name: str
+    classes: int | None
+    calibration: Sequence[Sample]
+    measured: Sequence[Sample]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A source of pictures. `open(argument, settings)` gets what follows the colon in
+    `name:argument`, or None; it raises DatasetError before anything is measured."""
+
+    name: str
+    summary: str
+    open: Callable[[str | None, Settings], Split]
+    requires: tuple[str, ...] = ()
+    extra: str = "samples"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What really computes a session, as the framework reports it after preparing.
+
+    `precision` is the arithmetic that runs; `deviations` says in words where engine or arithmetic
+    are not what was asked (empty: as asked). `low_precision_nodes` of `compute_nodes` convolutions
+    and matrix products run in the asked arithmetic. `provider_share` lists `provider=share`.
+    """
+
+    name: str
+    version: str
+    device: str
+    precision: str
+    threads: int | None = None
+    instruction_set: str | None = None
+    compute_nodes: int | None = None
+    low_precision_nodes: int | None = None
+    provider_share: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
+
+
+class Session(Protocol):
+    """A model made ready by a backend on a device.
+
+    `run` may return before the device has finished; `synchronize` returns when it has.
+    """
+
+    engine: Engine
+    loaded: LoadedModel
+
+    def place(self, images: np.ndarray) -> Any:
+        """Copy a batch, float32 (N, C, H, W), to where the device reads it."""
+
+    def run(self, placed: Any) -> Any:
+        """Start one batch and return its output, still on the device."""
+
+    def synchronize(self) -> None:
+        """Wait until everything that was started is done."""
+
+    def fetch(self, output: Any) -> np.ndarray:
+        """Copy an output to the host: logits, float32 (N, classes)."""
+
+    def close(self) -> None:
+        """Give back the memory of model and device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareRequest:
+    """What a backend gets to prepare a session.
+
+    `calibration()` yields batches, float32 (N, C, H, W), of the split's calibration pictures, made
+    for this model; `calibration_digest` identifies them, and is None where there are none.
+    """
+
+    model: Model
+    weights: str
+    device: Device
+    batch_size: int
+    threads: int
+    seed: int
+    cache: Cache
+    calibration: Callable[[], Iterator[np.ndarray]]
+    calibration_digest: str | None = None
+    calibration_images: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """A framework at one precision.
+
+    `requires` are the modules that must be importable, `extra` the extra of Benchrack that brings
+    them. `unsupported(device)` gives the reason why it can't run there, or None; `prepare` raises
+    UnsupportedError, WeightsError or OutOfMemoryError.
+    """
+
+    name: str
+    framework: str
+    precision: str
+    summary: str
+    prepare: Callable[[PrepareRequest], Session]
+    unsupported: Callable[[Device], str | None] = lambda device: None
+    requires: tuple[str, ...] = ()
+    extra: str = ""
