@@ -1,4 +1,4 @@
-"""One exception class a kind of mistake; messages say what was wrong, what was found, what to do."""
+"""One exception class a kind of mistake; messages say what was wrong, found, and to be done."""
 
 from __future__ import annotations
 

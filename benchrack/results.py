@@ -10,9 +10,8 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeVar
 
 from benchrack.types import Case, Engine
@@ -140,10 +139,9 @@ class Measurement:
         return not self.reasons
 
 
-@cache
-def _fields(cls: Hashable) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
+def _fields(cls: Any) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
     hints = typing.get_type_hints(cls)
-    return tuple((f, hints[f.name]) for f in dataclasses.fields(typing.cast(Any, cls)))
+    return tuple((f, hints[f.name]) for f in dataclasses.fields(cls))
 
 
 def _bare(hint: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Hardware descriptors as data, their loader, and what is in this machine."""

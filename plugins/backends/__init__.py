@@ -1,0 +1,1 @@
+"""Backends: frameworks at one precision."""

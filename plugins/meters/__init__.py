@@ -1,0 +1,1 @@
+"""Meters: what runs beside a measurement, for power, clocks, temperature and memory."""

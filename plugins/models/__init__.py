@@ -1,0 +1,1 @@
+"""Models: networks with their preprocessing and their weights."""

@@ -1,0 +1,1 @@
+"""From pytest-benchmark JSON to records, tables, pages and comparisons."""

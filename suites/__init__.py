@@ -1,0 +1,1 @@
+"""The suites: one test module a question."""

@@ -1,0 +1,1 @@
+"""Inference: throughput, latency and accuracy."""
