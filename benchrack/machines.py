@@ -4,69 +4,113 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Generic, Literal, TypeVar, get_args
+
+T = TypeVar("T")
 
 Confidence = Literal["A", "B", "C", "D"]
+CONFIDENCES: tuple[Confidence, ...] = get_args(Confidence)
+
+# Dense peaks (no structured sparsity), in 10^12 operations per second, by the arithmetic that runs.
+PEAKS: Mapping[str, str] = {
+    "fp64": "fp64_tflops",
+    "fp32": "fp32_tflops",
+    "tf32": "tf32_tflops",
+    "bf16": "bf16_tflops",
+    "fp16": "fp16_tflops",
+    "fp8": "fp8_tflops",
+    "int8": "int8_tops",
+    "int4": "int4_tops",
+}
+
+ACCELERATOR_FIGURES: Mapping[str, str] = {
+    "cuda_cores": "CUDA cores",
+    "tensor_cores": "tensor cores",
+    "base_clock_mhz": "base clock, MHz",
+    "boost_clock_mhz": "boost clock, MHz",
+    "memory_gib": "device memory, as printed (data sheets write GB for it), GiB",
+    "bandwidth_gb_per_s": "bandwidth of the device memory, 10^9 bytes/s",
+    **{name: f"dense peak in {key.upper()}, 10^12 operations/s" for key, name in PEAKS.items()},
+    "tdp_w": "thermal design power, W",
+    "host_link_gb_per_s": "link to the host, both directions together, 10^9 bytes/s",
+    "device_link_gb_per_s": "links to other cards, both directions together, 10^9 bytes/s",
+}
+
+SERVER_FIGURES: Mapping[str, str] = {
+    "rack_units": "height, rack units",
+    "sockets": "CPU sockets",
+    "dimm_slots": "memory slots",
+    "memory_max_gib": "memory at most, GiB",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """A number somebody published: its value, where it was read, and how far that can be trusted.
+class Cited(Generic[T]):
+    """A fact that somebody published: its value, where it was read, and how far to trust it.
 
     Confidence: A, read in the primary document; B, a copy that names it; C, one secondary source;
-    D, computed or inferred.
+    D, computed or inferred. `note` says where other sources differ.
     """
 
-    value: float
+    value: T
     source: str
     confidence: Confidence
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerator:
-    """One card. What nobody published is absent from `figures`: never a guess, never zero.
+    """One card. What nobody published is absent: never a guess, never zero.
 
-    `figures` by name, the unit in the name: memory_gib, bandwidth_gb_per_s, fp32_tflops,
-    fp16_tflops, int8_tops, tdp_w, boost_clock_mhz, cuda_cores, … Peaks are dense (no sparsity).
-    `device_names` are those that NVML reports, matched exactly; `pci_ids` are device ids, in hex.
+    `device_names` are what NVML reports and `pci_ids` PCI device ids (four hex digits), both
+    matched exactly; `compute_capability` is NVIDIA's `major.minor`. `figures` has the keys of
+    ACCELERATOR_FIGURES, with the unit in the name.
     """
 
     name: str
     title: str
     vendor: str
-    compute_capability: str
-    device_names: tuple[str, ...]
-    pci_ids: tuple[str, ...] = ()
-    form: str = ""
-    memory_type: str = ""
-    host_link: str = ""
-    device_link: str = ""
-    figures: Mapping[str, Figure] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    device_names: Cited[tuple[str, ...]]
+    pci_ids: Cited[tuple[str, ...]] | None = None
+    compute_capability: Cited[str] | None = None
+    form: Cited[str] | None = None
+    memory_type: Cited[str] | None = None
+    host_link: Cited[str] | None = None
+    device_link: Cited[str] | None = None
+    figures: Mapping[str, Cited[float]] = field(default_factory=dict)
+    notes: tuple[Cited[str], ...] = ()
+
+    def peak(self, arithmetic: str) -> Cited[float] | None:
+        """The dense peak in `fp32`, `tf32`, `fp16`, `bf16`, `int8`, …, in 10^12 operations/s;
+        None where nobody published one. A multiply-accumulate counts as two operations."""
+        return self.figures.get(PEAKS.get(arithmetic, ""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """One way in which a server was built: which cards, how many at most, and which CPUs."""
+    """One way in which a server was built: which cards, how many, which CPUs."""
 
     name: str
-    accelerator: str = ""
-    accelerator_count: Figure | None = None
-    cpu: str = ""
-    topology: str = ""
-    source: str = ""
-    confidence: Confidence | None = None
+    accelerator: Cited[str] | None = None
+    accelerator_count: Cited[float] | None = None
+    cpu: Cited[str] | None = None
+    memory_gib: Cited[float] | None = None
+    topology: Cited[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """One machine that holds cards. `dmi_names` are the product names its firmware reports."""
+    """One machine that holds cards.
+
+    `dmi_names` are the product names that its firmware reports, matched exactly. `figures` has the
+    keys of SERVER_FIGURES.
+    """
 
     name: str
     title: str
     vendor: str
-    dmi_names: tuple[str, ...]
-    form: str = ""
-    figures: Mapping[str, Figure] = field(default_factory=dict)
+    dmi_names: Cited[tuple[str, ...]]
+    form: Cited[str] | None = None
+    figures: Mapping[str, Cited[float]] = field(default_factory=dict)
     configurations: tuple[Configuration, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Cited[str], ...] = ()

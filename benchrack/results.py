@@ -7,6 +7,7 @@ scalars, units in the names, never NaN; what nobody measured is null. Reports re
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -46,6 +47,7 @@ class Preparation:
     trained: bool = False
     parameters: int = 0
     multiply_accumulates: int = 0
+    data_used: str = ""
     data_digest: str = ""
     data_images: int = 0
     calibration_images: int = 0
@@ -55,7 +57,8 @@ class Preparation:
 class Steadiness:
     """How the rounds were taken, and how far they can be trusted.
 
-    `blocks` merges consecutive rounds until their rank lag-1 autocorrelation is small.
+    `blocks` merge consecutive rounds until their rank lag-1 autocorrelation is small, and
+    `independent` says whether that was reached. Single batches (latency) have no rounds.
     `stop_reason` is `interval` or `time-limit`. `transfer` says whether host-to-device and
     device-to-host copies are inside the time (`include`) or not (`exclude`).
     """
@@ -64,12 +67,14 @@ class Steadiness:
     warmup_s: float
     warmup_batches: int
     warmup_steady: bool
-    rounds: int
-    batches_per_round: int
-    blocks: int
-    autocorrelation: float | None
-    coefficient_of_variation: float | None
-    stop_reason: str
+    distinct_batches: int | None = None
+    rounds: int | None = None
+    batches_per_round: int | None = None
+    blocks: int | None = None
+    independent: bool | None = None
+    autocorrelation: float | None = None
+    coefficient_of_variation: float | None = None
+    stop_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +121,54 @@ class OutputCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """Power and energy beside the measurement, and the cards' conditions (docs/power.md).
+
+    `energy_j` is that of `metered_devices`, which did the work, over `energy_window_s`; it is None
+    where one of them could not be read, and `meter_faults` says why. `energy_uncertainty_j` is
+    what the method (`counter` or `sampled`) and its periods imply; where the sensor's period was
+    not observed it is an assumption, on the safe side. `sampled_energy_j` is the same
+    energy by the other method. `host_energy_j` is that of CPU packages and DRAM. Images/s per watt
+    are of `average_power_w`, and of what it is above `idle_power_w`. `energy_window_too_short`
+    says that the sensor needs a longer window: do not quote its energy.
+
+    Clocks and utilisation (share of time with a kernel running) are over all cards and samples;
+    temperature, memory and power limit are those of the hottest, fullest and tightest card.
+    """
+
+    meters: tuple[str, ...]
+    meters_absent: tuple[str, ...] = ()
+    meter_faults: tuple[str, ...] = ()
+    metered_devices: tuple[str, ...] = ()
+    energy_j: float | None = None
+    energy_uncertainty_j: float | None = None
+    energy_by_device_j: tuple[float, ...] = ()
+    sampled_energy_j: float | None = None
+    host_energy_j: float | None = None
+    energy_window_s: float | None = None
+    energy_window_too_short: bool | None = None
+    energy_method: str | None = None
+    sampling_period_s: float | None = None
+    sensor_period_s: float | None = None
+    sensor_period_observed: bool | None = None
+    average_power_w: float | None = None
+    idle_power_w: float | None = None
+    idle_power_spread_w: float | None = None
+    images_per_s_per_w: float | None = None
+    images_per_s_per_w_above_idle: float | None = None
+    sm_clock_mhz_min: float | None = None
+    sm_clock_mhz_median: float | None = None
+    memory_clock_mhz_min: float | None = None
+    memory_clock_mhz_median: float | None = None
+    temperature_start_c: float | None = None
+    temperature_max_c: float | None = None
+    throttle_reasons: tuple[str, ...] = ()
+    power_limit_w: float | None = None
+    memory_used_peak_gib: float | None = None
+    utilisation_median: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """What one start of one case measured.
 
@@ -132,6 +185,7 @@ class Measurement:
     latency: Latency | None = part("latency_", default=None)
     accuracy: Accuracy | None = part("accuracy_", default=None)
     output_check: OutputCheck | None = part("output_", default=None)
+    power: Power | None = part(default=None)
     reasons: tuple[str, ...] = ()
 
     @property
@@ -139,6 +193,7 @@ class Measurement:
         return not self.reasons
 
 
+@functools.cache
 def _fields(cls: Any) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
     hints = typing.get_type_hints(cls)
     return tuple((f, hints[f.name]) for f in dataclasses.fields(cls))
@@ -152,15 +207,17 @@ def _bare(hint: Any) -> Any:
 
 
 def _scalar(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_scalar(v) for v in value]
+    if hasattr(value, "item"):  # a numpy scalar, which json does not know
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def flatten(instance: Any, prefix: str = "") -> dict[str, Any]:
     """A frozen dataclass as a flat JSON object; parts that are None leave no keys."""
     flat: dict[str, Any] = {}
-    for f, hint in _fields(type(instance)):
+    for f, hint in _fields(instance.__class__):
         value = getattr(instance, f.name)
         if dataclasses.is_dataclass(_bare(hint)):
             if value is not None:
@@ -176,10 +233,13 @@ def _key(prefix: str, name: str) -> str:
 
 
 def unflatten(cls: type[T], flat: Mapping[str, Any], prefix: str = "", **given: Any) -> T:
-    """The inverse of `flatten`. Unknown keys are ignored, so that newer files can be read;
-    absent optional keys take their defaults. Raises KeyError for an absent required key."""
+    """The inverse of `flatten`. Unknown keys are ignored, so that newer files can be read; absent
+    optional keys take their defaults, and null for a required figure is NaN again.
+
+    Raises KeyError for an absent required key and TypeError for a value that is not of its type.
+    """
     values: dict[str, Any] = dict(given)
-    for f, hint in _fields(cls):
+    for f, hint in _fields(typing.cast(Any, cls)):
         if f.name in values:
             continue
         bare = _bare(hint)
@@ -190,16 +250,45 @@ def unflatten(cls: type[T], flat: Mapping[str, Any], prefix: str = "", **given: 
             continue
         key = _key(prefix, f.name)
         if key in flat:
-            value = flat[key]
-            values[f.name] = tuple(value) if isinstance(value, list) else value
-        elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
+            values[f.name] = _typed(key, flat[key], hint)
+        elif _required(f):
             raise KeyError(key)
     return cls(**values)
 
 
-def _present(cls: type, flat: Mapping[str, Any], prefix: str) -> bool:
-    required = [f for f, _ in _fields(cls) if f.default is dataclasses.MISSING]
-    return all(_key(prefix, f.name) in flat for f in required)
+def _required(f: dataclasses.Field[Any]) -> bool:
+    return f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+
+
+def _present(cls: Any, flat: Mapping[str, Any], prefix: str) -> bool:
+    """Whether an optional part was measured: what it can't do without is there, not null."""
+    for f, hint in _fields(cls):
+        key = _key(prefix, f.name)
+        if _required(f) and (key not in flat or (flat[key] is None and _bare(hint) is hint)):
+            return False
+    return True
+
+
+def _typed(key: str, value: Any, hint: Any) -> Any:
+    bare = _bare(hint)
+    if value is None and bare is not hint:
+        return None
+    if value is None and bare is float:
+        return math.nan
+    value = tuple(value) if isinstance(value, list) else value
+    if not _fits(value, bare):
+        expected = bare.__name__ if isinstance(bare, type) else str(bare)
+        raise TypeError(f"{key} is {value!r}, and should be of type {expected}")
+    return value
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if typing.get_origin(hint) is typing.Literal:
+        return value in typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        item = typing.get_args(hint)[0]
+        return isinstance(value, tuple) and all(_fits(v, item) for v in value)
+    return type(value) is hint or (hint is float and type(value) is int)
 
 
 def to_record(measurement: Measurement) -> dict[str, Any]:
@@ -208,7 +297,10 @@ def to_record(measurement: Measurement) -> dict[str, Any]:
 
 
 def from_record(flat: Mapping[str, Any], seconds_per_batch: typing.Iterable[float]) -> Measurement:
-    """A measurement from its flat JSON object and its samples. Raises KeyError if it is not one."""
+    """A measurement from its flat JSON object and its samples.
+
+    Raises KeyError or TypeError if it is not one.
+    """
     return unflatten(Measurement, flat, seconds_per_batch=tuple(seconds_per_batch))
 
 

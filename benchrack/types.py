@@ -23,8 +23,8 @@ SCENARIOS: tuple[Scenario, ...] = ("throughput", "latency", "accuracy")
 class Case:
     """One point of a sweep. Names are those under which plugins registered.
 
-    `weights` is what was asked (`auto` is each model's own default), `dataset` a name with an
-    optional argument (`imagenet:/data/val`).
+    `weights` and `dataset` are what was asked: `auto` is each model's own default; a data set may
+    have an argument (`imagenet:/data/val`).
     """
 
     scenario: Scenario
@@ -32,7 +32,7 @@ class Case:
     backend: str
     batch_size: int
     device_count: int = 1
-    dataset: str = "sample-photos"
+    dataset: str = "auto"
     weights: str = "auto"
 
     @property
@@ -46,11 +46,18 @@ class Settings:
     """The keys of a sweep that are not axes; each can be set with `--set key=value`.
 
     Times are in seconds. `interval` is the half width, relative to the median, at which a
-    measurement may stop. Zero threads means one for each core that the process may use.
+    measurement may stop. `reference` is the backend whose outputs the others' are compared with.
+    Zero threads means one for each core that the process may use. `transfer`
+    says whether copies to and from the device are inside the time: `include`, `exclude`, or `auto`
+    (inside for latency, outside for throughput). `inputs_mib` bounds the memory of the distinct
+    inputs through which a measurement rotates. `evaluation_images` of 0 means all.
     """
 
     seed: int = 0
     threads: int = 0
+    reference: str = "pytorch-fp32"
+    transfer: Literal["auto", "include", "exclude"] = "auto"
+    inputs_mib: int = 256
     round_s: float = 0.05
     warmup_limit_s: float = 10.0
     interval: float = 0.01
@@ -68,6 +75,7 @@ class Device:
     kind: Literal["cpu", "cuda"]
     index: int = 0
     name: str = ""
+    uuid: str = ""
 
     def __str__(self) -> str:
         return "cpu" if self.kind == "cpu" else f"cuda:{self.index}"

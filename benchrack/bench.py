@@ -1,0 +1,131 @@
+"""What the cases of one run share in a process: plugins, cache, settings, devices, opened data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from benchrack import inputs
+from benchrack.cache import Cache
+from benchrack.errors import UnsupportedError
+from benchrack.measurement import Clock
+from benchrack.processors import last_level_cache_bytes, usable_cores
+from benchrack.registry import Registry
+from benchrack.types import (
+    Backend,
+    Case,
+    Dataset,
+    Device,
+    Model,
+    PrepareRequest,
+    Session,
+    Settings,
+    Split,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+MIB = 1024**2
+
+
+def silent(phase: str) -> None:
+    """The progress report of a run that nobody watches."""
+
+
+@dataclass(slots=True)
+class Bench:
+    """A place to run cases. Data sets are opened once, and the distinct inputs of a model are
+    decoded once for all cases that use them."""
+
+    registry: Registry
+    settings: Settings
+    device: Device
+    cache: Cache = field(default_factory=Cache.default)
+    clock: Clock = time.perf_counter
+    progress: Callable[[str], None] = silent
+    _splits: dict[str, Split] = field(default_factory=dict)
+    _pools: dict[tuple[object, ...], np.ndarray] = field(default_factory=dict)
+
+    @property
+    def threads(self) -> int:
+        return self.settings.threads or usable_cores()
+
+    def dataset_name(self, case: Case) -> str:
+        """What the case is measured on: a model that is made for one data set keeps it."""
+        model = self.registry.model(case.model)
+        return model.dataset if model.own_dataset or case.dataset == "auto" else case.dataset
+
+    def split(self, case: Case) -> Split:
+        """The opened data set of a case, checked against its model.
+
+        Raises UnknownNameError, UnsupportedError where a package is missing, or DatasetError.
+        """
+        name = self.dataset_name(case)
+        if name not in self._splits:
+            kind, _, argument = name.partition(":")
+            dataset = self.registry.dataset(kind)
+            require(dataset)
+            self._splits[name] = dataset.open(argument or None, self.settings)
+        split = self._splits[name]
+        inputs.require_classes(split, self.registry.model(case.model))
+        return split
+
+    def distinct_inputs(self, case: Case) -> np.ndarray:
+        """Inputs of the case's model, all different, float32 (N, C, H, W): real pictures first, and
+        as many as outgrow the last-level cache, as far as `inputs_mib` allows."""
+        model = self.registry.model(case.model)
+        limit = self.settings.inputs_mib * MIB
+        key = (self.dataset_name(case), model.input_shape, model.preprocessing)
+        if key not in self._pools:
+            self._pools.clear()  # one pool at a time: they are as large as a cache
+            self._pools[key] = inputs.input_pool(
+                self.split(case),
+                model,
+                minimum_bytes=min(2 * last_level_cache_bytes(), limit),
+                limit_bytes=limit,
+                seed=self.settings.seed,
+            )
+        return self._pools[key]
+
+    def prepare(self, case: Case, backend: Backend | None = None) -> Session:
+        """A session of the case's model, on its backend or on another.
+
+        Raises UnsupportedError, WeightsError, CacheError, DatasetError or OutOfMemoryError.
+        """
+        backend = backend or self.registry.backend(case.backend)
+        model = self.registry.model(case.model)
+        require(backend)
+        require(model)
+        split = self.split(case)
+        pictures = len(split.calibration)
+        return backend.prepare(
+            PrepareRequest(
+                model=model,
+                weights=case.weights,
+                device=self.device,
+                batch_size=case.batch_size,
+                threads=self.threads,
+                seed=self.settings.seed,
+                cache=self.cache,
+                calibration=lambda: self._calibration_batches(split, model),
+                calibration_digest=split.digest if pictures else None,
+                calibration_images=pictures,
+            )
+        )
+
+    def _calibration_batches(self, split: Split, model: Model) -> Iterator[np.ndarray]:
+        size = self.settings.calibration_batch_size
+        for batch in inputs.iterate_batches(split.calibration, model, size):
+            yield batch.images
+
+
+def require(provided: Backend | Model | Dataset) -> None:
+    """Raises UnsupportedError, with the command that helps, where a needed module is missing."""
+    missing = [name for name in provided.requires if find_spec(name) is None]
+    if missing:
+        extra = f"pip install 'benchrack[{provided.extra}]'" if provided.extra else "install it"
+        raise UnsupportedError(f"{provided.name} needs {', '.join(missing)}: {extra}")

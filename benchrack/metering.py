@@ -1,0 +1,222 @@
+"""Meters beside a measurement: opened once, sampled while it runs, read at its end.
+
+opened = open_meters(registry.meters.values(), devices, clock)
+idle = measure_idle(opened.meters, clock)          # once, before the sweep
+with window(opened.meters, clock) as metered:      # around the rounds of one case
+    ...
+power = power_of(metered.readings, opened, idle, device_kind="cuda", images_per_s=…)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from benchrack.energy import images_per_j
+from benchrack.errors import UnsupportedError
+from benchrack.meters import (
+    Domain,
+    Meter,
+    OpenMeter,
+    Reading,
+    SystemClock,
+    WaitableClock,
+    minimum_window_s,
+)
+from benchrack.results import Power
+from benchrack.sampler import Sampler
+from benchrack.types import Device
+
+IDLE_WINDOWS = 5
+IDLE_WINDOW_S = 1.0
+
+# What is measured on a kind of device draws its energy there.
+DOMAINS: Mapping[str, tuple[Domain, ...]] = {"cuda": ("accelerator",), "cpu": ("cpu", "dram")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Idle:
+    """Power of one domain while nothing runs: mean and standard deviation of some windows."""
+
+    power_w: float
+    spread_w: float
+    windows: int
+    window_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The meters that can be read here, and by name why the others can't."""
+
+    meters: tuple[OpenMeter, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+    def close(self) -> None:
+        for meter in self.meters:
+            meter.close()
+
+    @property
+    def minimum_window_s(self) -> float:
+        """The shortest window that is long enough for each of the meters, in seconds."""
+        return max((minimum_window_s(meter) for meter in self.meters), default=0.0)
+
+
+def open_meters(
+    meters: Iterable[Meter], devices: Sequence[Device], clock: WaitableClock | None = None
+) -> Opened:
+    """Open what can be opened. A meter that can't be read is absent: it never reads zero."""
+    opened: list[OpenMeter] = []
+    absent: dict[str, str] = {}
+    for meter in meters:
+        try:
+            opened.append(meter.open(devices, clock or SystemClock()))
+        except UnsupportedError as error:
+            absent[meter.name] = str(error)
+        except Exception as error:  # somebody else's meter must not stop the sweep
+            absent[meter.name] = f"it broke when it was opened: {type(error).__name__}: {error}"
+    return Opened(meters=tuple(opened), absent=absent)
+
+
+@dataclass(slots=True, kw_only=True)
+class Window:
+    """One window. `readings` are there when it is closed; until then `sampler` may be driven."""
+
+    sampler: Sampler
+    start_s: float
+    stop_s: float | None = None
+    readings: tuple[Reading, ...] = ()
+
+
+@contextmanager
+def window(
+    meters: Sequence[OpenMeter], clock: WaitableClock | None = None, *, threaded: bool = True
+) -> Iterator[Window]:
+    """Meter what happens inside; `clock` is the one with which the meters were opened.
+
+    Opening and closing may each wait for a sensor, outside of the window, half a second at most.
+    An exception passes through, and leaves no readings. `threaded=False` is for tests, which call
+    `sampler.sample_due` themselves.
+    """
+    clock = clock or SystemClock()
+    for meter in meters:
+        meter.begin()
+    sampler = Sampler(meters, clock)
+    metered = Window(sampler=sampler, start_s=clock())
+    sampler.sample_all()
+    if threaded:
+        sampler.start()
+    try:
+        yield metered
+        metered.stop_s = clock()
+    finally:
+        sampler.stop()
+    sampler.sample_all()
+    metered.readings = tuple(
+        _faulty(reading, sampler.faults.get(reading.meter))
+        for meter in meters
+        for reading in meter.end(metered.start_s, metered.stop_s)
+    )
+
+
+def _faulty(reading: Reading, fault: str | None) -> Reading:
+    if fault is None:
+        return reading
+    return dataclasses.replace(
+        reading, energy_j=None, uncertainty_j=None, faults=(*reading.faults, fault)
+    )
+
+
+def measure_idle(
+    meters: Sequence[OpenMeter], clock: WaitableClock | None = None, *, threaded: bool = True
+) -> dict[Domain, Idle]:
+    """Power by domain while nothing runs, over some windows; a domain that can't be read is absent.
+
+    Takes about five seconds, longer where a sensor needs longer windows; nothing without meters.
+    """
+    clock = clock or SystemClock()
+    window_s = max([IDLE_WINDOW_S, *(minimum_window_s(meter) for meter in meters)])
+    powers_w: dict[Domain, list[float]] = {}
+    for _ in range(IDLE_WINDOWS if meters else 0):
+        with window(meters, clock, threaded=threaded) as metered:
+            _wait(window_s, clock, metered.sampler, threaded)
+        for reading in metered.readings:
+            if reading.average_power_w is not None:
+                powers_w.setdefault(reading.domain, []).append(reading.average_power_w)
+    return {
+        domain: Idle(
+            power_w=statistics.fmean(values),
+            spread_w=statistics.stdev(values),
+            windows=len(values),
+            window_s=window_s,
+        )
+        for domain, values in powers_w.items()
+        if len(values) == IDLE_WINDOWS
+    }
+
+
+def _wait(window_s: float, clock: WaitableClock, sampler: Sampler, threaded: bool) -> None:
+    until_s = clock() + window_s
+    while (left_s := until_s - clock()) > 0:
+        clock.sleep(left_s if threaded else min(left_s, max(sampler.sample_due(), 0.001)))
+
+
+def power_of(
+    readings: Sequence[Reading],
+    opened: Opened,
+    idle: Mapping[Domain, Idle],
+    *,
+    device_kind: str,
+    images_per_s: float | None,
+) -> Power:
+    """What goes into the record: the energy of the devices that did the work, and the host's.
+
+    `images_per_s` is the throughput in the same window. What could not be read is None.
+    """
+    domains = DOMAINS[device_kind]
+    own = [reading for reading in readings if reading.domain in domains]
+    host = [reading for reading in readings if reading.domain in DOMAINS["cpu"]]
+    energy_j = _sum([reading.energy_j for reading in own])
+    power_w = _sum([reading.average_power_w for reading in own])
+    idle_w = _sum([idle[r.domain].power_w if r.domain in idle else None for r in own])
+    spread_w = _sum([idle[r.domain].spread_w if r.domain in idle else None for r in own])
+    conditions = own[0].conditions if own else None
+    return Power(
+        meters=tuple(meter.name for meter in opened.meters),
+        meters_absent=tuple(f"{name}: {why}" for name, why in opened.absent.items()),
+        meter_faults=tuple(fault for reading in readings for fault in reading.faults),
+        metered_devices=tuple(device for reading in own for device in reading.devices),
+        energy_j=energy_j,
+        energy_uncertainty_j=_sum([reading.uncertainty_j for reading in own]),
+        energy_by_device_j=_all_known([j for r in own for j in r.energy_by_device_j]),
+        sampled_energy_j=_sum([reading.sampled_energy_j for reading in own]),
+        host_energy_j=_sum([reading.energy_j for reading in host]),
+        energy_window_s=own[0].window_s if own else None,
+        energy_window_too_short=any(reading.too_short for reading in own) if own else None,
+        energy_method=own[0].method if own else None,
+        sampling_period_s=own[0].sampling_period_s if own else None,
+        sensor_period_s=max((reading.sensor_period_s for reading in own), default=None),
+        sensor_period_observed=all(r.sensor_period_observed for r in own) if own else None,
+        average_power_w=power_w,
+        idle_power_w=idle_w,
+        idle_power_spread_w=spread_w,
+        images_per_s_per_w=images_per_j(images_per_s, power_w),
+        images_per_s_per_w_above_idle=(
+            None if idle_w is None else images_per_j(images_per_s, power_w, idle_w)
+        ),
+        **(dataclasses.asdict(conditions) if conditions else {}),
+    )
+
+
+def _all_known(values: Sequence[float | None]) -> tuple[float, ...]:
+    """The values; none of them where one is not known."""
+    known = tuple(value for value in values if value is not None)
+    return known if len(known) == len(values) else ()
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    """The sum, or None where one of them, or all, is not known."""
+    known = _all_known(values)
+    return sum(known) if known else None

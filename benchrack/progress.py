@@ -1,0 +1,55 @@
+"""What a long case is doing, behind pytest's own output on a terminal; silent in a pipe.
+
+The line is drawn after the cursor, which is put back, so pytest writes over it as if it were not
+there.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TextIO
+
+SAVE_CURSOR, RESTORE_CURSOR, CLEAR_TO_END = "\x1b7", "\x1b8", "\x1b[K"
+SHORTEST = 12
+
+
+class Writer(Protocol):
+    """As much of pytest's TerminalWriter as is needed."""
+
+    fullwidth: int
+
+    @property
+    def width_of_current_line(self) -> int: ...
+
+
+class ProgressLine:
+    """Shows a text until the next one, or until it is cleared; `stream` None shows nothing."""
+
+    def __init__(self, writer: Writer, stream: TextIO | None) -> None:
+        self._writer, self._stream = writer, stream
+
+    def show(self, text: str) -> None:
+        """Draw the text in what is left of the line, shortened to fit."""
+        room = self._writer.fullwidth - self._writer.width_of_current_line - 2
+        if room >= SHORTEST:
+            self._draw(" " + (text if len(text) <= room else text[: room - 1] + "…"))
+
+    def clear(self) -> None:
+        self._draw("")
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def _draw(self, text: str) -> None:
+        if self._stream is not None:
+            self._stream.write(SAVE_CURSOR + CLEAR_TO_END + text + RESTORE_CURSOR)
+            self._stream.flush()
+
+
+def terminal_stream() -> TextIO | None:
+    """The terminal itself, since pytest captures what goes to standard output during a test."""
+    try:
+        return open("/dev/tty", "w", encoding="utf-8")
+    except OSError:
+        return None

@@ -1,0 +1,84 @@
+"""What a run leaves behind: its JSON file, and the tables on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchrack.reports.numbers import figure, half_width
+from benchrack.results import Measurement
+from benchrack.run import Run
+
+
+def headline(measurement: Measurement) -> str:
+    """What a case measured, in a few words."""
+    if (rate := measurement.images_per_s) is not None:
+        return f"{figure(rate.value)} images/s {half_width(rate)}".rstrip()
+    if (latency := measurement.latency) is not None and latency.p50 is not None:
+        return f"p50 {figure(latency.p50.value)} ms"
+    if (accuracy := measurement.accuracy) is not None:
+        if accuracy.top1 is not None:
+            return f"top-1 {100 * accuracy.top1.value:.1f} % of {accuracy.images}"
+        if accuracy.agreement is not None:
+            return f"agreement with FP32 {100 * accuracy.agreement.value:.1f} %"
+    return f"{len(measurement.seconds_per_batch)} samples"
+
+
+def write_results(config: pytest.Config, run: Run) -> None:
+    """Write the run's JSON by pytest-benchmark's own hooks, even when nothing succeeded.
+
+    A file that the user named with `--benchmark-json` is pytest-benchmark's to write; it does not
+    where no case was measured, so then it is written here.
+    """
+    if not config.pluginmanager.hasplugin("benchmark"):
+        run.json_path = None
+        return
+    asked = config.getoption("benchmark_json", None)
+    if asked and Path(asked).exists() and run.benchmarks:
+        run.json_path = Path(asked)
+        return
+    run.json_path = run.write_json(_document(config, run), Path(asked) if asked else None)
+
+
+def _document(config: pytest.Config, run: Run) -> dict[str, Any]:
+    hook = config.hook
+    machine_info = hook.pytest_benchmark_generate_machine_info(config=config)
+    hook.pytest_benchmark_update_machine_info(config=config, machine_info=machine_info)
+    commit_info = hook.pytest_benchmark_generate_commit_info(config=config)
+    hook.pytest_benchmark_update_commit_info(config=config, commit_info=commit_info)
+    document: dict[str, Any] = hook.pytest_benchmark_generate_json(
+        config=config,
+        benchmarks=run.benchmarks,
+        include_data=True,
+        machine_info=machine_info,
+        commit_info=commit_info,
+    )
+    hook.pytest_benchmark_update_json(
+        config=config, benchmarks=run.benchmarks, output_json=document
+    )
+    return document
+
+
+def print_results(reporter: pytest.TerminalReporter, run: Run) -> None:
+    """The tables of this run, where its files are, and what went wrong with them."""
+    from benchrack.reports.records import of_session
+    from benchrack.reports.tables import render_all
+
+    source = run.json_path or run.journal.path
+    results = of_session(run.header, run.measurements, run.outcomes, source)
+    reporter.ensure_newline()
+    reporter.section("benchrack", sep="=")
+    reporter.write_line(render_all(results, "terminal").rstrip())
+    reporter.write_line("")
+    for problem in run.problems:
+        reporter.write_line(f"benchrack: {problem}", red=True)
+    reporter.write_line(f"results: {_relative(source)}")
+
+
+def _relative(path: Path) -> Path:
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path

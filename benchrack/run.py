@@ -1,0 +1,119 @@
+"""One call of pytest: the cases it plans, what they gave, its journal and its JSON file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchrack.errors import ResultsError
+from benchrack.journal import Header, Journal
+from benchrack.results import SCHEMA, Measurement, Outcome, flatten
+from benchrack.types import Case
+
+NOT_RUN = "not-run"
+
+
+def new_name(sweep: str, now: datetime) -> str:
+    """A name for a run that sorts by time and that two runs of one second do not share."""
+    return f"{now:%Y%m%dT%H%M%SZ}-{sweep}-{secrets.token_hex(2)}"
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """What a run knows of itself. `planned` maps pytest's node ids to the cases still to run."""
+
+    header: Header
+    folder: Path
+    journal: Journal
+    planned: dict[str, Case] = field(default_factory=dict)
+    measurements: list[Measurement] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+    benchmarks: list[Any] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    total: int = 0
+    json_path: Path | None = None
+
+    @classmethod
+    def begin(
+        cls, folder: Path, sweep: str, command: tuple[str, ...], machine: Mapping[str, Any]
+    ) -> Run:
+        """A new run with its journal on disk. Raises ResultsError if that can't be written."""
+        now = datetime.now(UTC)
+        header = Header(
+            run=new_name(sweep, now),
+            started=now.isoformat(timespec="seconds"),
+            command=command,
+            machine=machine,
+        )
+        journal = Journal.create(folder / f"{header.run}.jsonl", header)
+        return cls(header=header, folder=folder, journal=journal)
+
+    def plan(self, cases: Mapping[str, Case]) -> None:
+        self.planned = dict(cases)
+        self.total = len(cases)
+
+    def record(self, measurement: Measurement, nodeid: str) -> None:
+        """Keep a measurement: in the journal before anything else can go wrong."""
+        self.planned.pop(nodeid, None)
+        self.measurements.append(measurement)
+        with self._journal_errors():
+            self.journal.append_measurement(measurement, nodeid)
+
+    def note(self, case: Case, status: str, reason: str, nodeid: str) -> None:
+        """Keep the reason why a planned case gave no measurement."""
+        self.planned.pop(nodeid, None)
+        outcome = Outcome(case=case, status=status, reason=reason)
+        self.outcomes.append(outcome)
+        with self._journal_errors():
+            self.journal.append_outcome(outcome, nodeid)
+
+    def end(self, reason: str) -> None:
+        """Note every planned case that was not reached, and close the journal."""
+        for nodeid, case in list(self.planned.items()):
+            self.note(case, NOT_RUN, reason, nodeid)
+        with self._journal_errors():
+            self.journal.close()
+
+    @contextlib.contextmanager
+    def _journal_errors(self) -> Any:
+        # A full disk must not end the sweep: what is measured is still in memory, and shown.
+        try:
+            yield
+        except ResultsError as error:
+            self.problems.append(str(error))
+
+    def block(self) -> dict[str, Any]:
+        """The top-level `benchrack` block of pytest-benchmark's JSON."""
+        return {
+            "schema": SCHEMA,
+            "run": self.header.run,
+            "started": self.header.started,
+            "command": list(self.header.command),
+            "machine": dict(self.header.machine),
+            "outcomes": [flatten(outcome) for outcome in self.outcomes],
+        }
+
+    def write_json(self, document: Mapping[str, Any], path: Path | None = None) -> Path | None:
+        """Write pytest-benchmark's document, whole or not at all; None where the disk refuses."""
+        path = path or self.folder / f"{self.header.run}.json"
+        partial = path.with_name(f".{path.name}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(document, indent=4, default=str) + "\n")
+            os.replace(partial, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+            self.problems.append(
+                f"{path} can't be written: {error.strerror}. The journal {self.journal.path} has "
+                f"all records: benchrack report {self.journal.path}"
+            )
+            return None
+        return path

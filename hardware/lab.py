@@ -1,0 +1,17 @@
+"""A lab's own descriptors, from the folders in $BENCHRACK_HARDWARE_PATH, as a plugin.
+
+A plugin of its own, so that a mistake in one of a lab's files leaves the built-in cards in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from benchrack import hookimpl
+from benchrack.hardware import descriptors
+from benchrack.machines import Accelerator, Server
+
+
+@hookimpl
+def benchrack_hardware() -> Iterable[Accelerator | Server]:
+    return descriptors.from_environment()

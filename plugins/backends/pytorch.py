@@ -1,0 +1,215 @@
+"""PyTorch, eager: FP32, TF32, FP16 and BF16, on the CPU or a CUDA device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from benchrack import hookimpl
+from benchrack.errors import OutOfMemoryError, UnsupportedError
+from benchrack.processors import instruction_sets
+from benchrack.types import Backend, Device, Engine, LoadedModel, PrepareRequest
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+# precision → (dtype of weights and activations, what it is)
+PRECISIONS = {
+    "fp32": ("float32", "FP32 throughout; TF32 switched off"),
+    "tf32": ("float32", "FP32 storage, TF32 products on tensor cores (Ampere and later)"),
+    "fp16": ("float16", "FP16 weights and activations"),
+    "bf16": ("bfloat16", "BF16 weights and activations"),
+}
+TF32_CAPABILITY = (8, 0)
+BF16_CAPABILITY = (8, 0)
+
+
+@hookimpl
+def benchrack_backends() -> list[Backend]:
+    return [_backend(precision, summary) for precision, (_, summary) in PRECISIONS.items()]
+
+
+def _backend(precision: str, summary: str) -> Backend:
+    return Backend(
+        name=f"pytorch-{precision}",
+        framework="PyTorch",
+        precision=precision,
+        summary=summary,
+        prepare=lambda request: prepare(request, precision),
+        unsupported=lambda device: unsupported(device, precision),
+        requires=("torch",),
+        extra="pytorch",
+    )
+
+
+def unsupported(device: Device, precision: str) -> str | None:
+    """Why PyTorch can't run this precision on the device, or None."""
+    if device.kind == "cpu":
+        if precision == "tf32":
+            return "TF32 is an arithmetic of NVIDIA cards from Ampere on; a CPU has none"
+        return None
+    import torch
+
+    if not torch.cuda.is_available():
+        return (
+            f"PyTorch {torch.__version__} sees no CUDA device: its build "
+            f"{'has no CUDA' if torch.version.cuda is None else 'needs a newer driver'}"
+        )
+    capability = torch.cuda.get_device_capability(device.index)
+    needed = {"tf32": TF32_CAPABILITY, "bf16": BF16_CAPABILITY}.get(precision)
+    if needed and capability < needed:
+        return (
+            f"{torch.cuda.get_device_name(device.index)} (compute capability "
+            f"{capability[0]}.{capability[1]}) has no {precision.upper()} arithmetic; "
+            f"it came with {needed[0]}.{needed[1]}"
+        )
+    return None
+
+
+def prepare(request: PrepareRequest, precision: str) -> PyTorchSession:
+    """A session in eager PyTorch, channels last, in inference mode.
+
+    Raises UnsupportedError, WeightsError, or OutOfMemoryError where the weights do not fit.
+    """
+    import torch
+
+    if reason := unsupported(request.device, precision):
+        raise UnsupportedError(reason)
+    _set_arithmetic(precision)
+    torch.set_num_threads(request.threads)
+    dtype: torch.dtype = getattr(torch, PRECISIONS[precision][0])
+    loaded = request.model.load(request.weights, request.cache)
+    try:
+        module = loaded.module.to(
+            device=str(request.device), dtype=dtype, memory_format=torch.channels_last
+        ).eval()
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemoryError(f"the weights of {request.model.name} do not fit: {error}") from None
+    return PyTorchSession(
+        engine=_engine(module, request, precision),
+        loaded=loaded,
+        module=module,
+        device=request.device,
+        dtype=dtype,
+    )
+
+
+def _set_arithmetic(precision: str) -> None:
+    # Process-wide flags of the framework, so every session sets what it needs.
+    import torch
+
+    tf32 = precision == "tf32"
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.benchmark = True
+
+
+def _engine(module: Any, request: PrepareRequest, precision: str) -> Engine:
+    import torch
+
+    layers = [m for m in module.modules() if isinstance(m, torch.nn.Conv2d | torch.nn.Linear)]
+    wanted = getattr(torch, PRECISIONS[precision][0])
+    on_cpu = request.device.kind == "cpu"
+    computed, deviations = precision, []
+    if on_cpu and precision in ("fp16", "bf16") and not _computes_on_cpu(precision):
+        computed = f"fp32, stored in {precision}"
+        deviations.append(
+            f"this CPU has no {precision.upper()} arithmetic: values are stored in "
+            f"{precision.upper()} and computed in FP32"
+        )
+    return Engine(
+        name="PyTorch eager",
+        version=str(torch.__version__),
+        device="cpu" if on_cpu else torch.cuda.get_device_name(request.device.index),
+        precision=computed,
+        threads=torch.get_num_threads() if on_cpu else None,
+        instruction_set=_instruction_set(precision) if on_cpu else None,
+        compute_nodes=len(layers),
+        low_precision_nodes=(
+            0 if deviations else sum(layer.weight.dtype == wanted for layer in layers)
+        ),
+        options=(
+            "channels_last",
+            "inference_mode",
+            *(() if on_cpu else ("cudnn.benchmark", f"allow_tf32={precision == 'tf32'}")),
+        ),
+        deviations=tuple(deviations),
+    )
+
+
+def _computes_on_cpu(precision: str) -> bool:
+    flags = instruction_sets()
+    native = {
+        "fp16": {"avx512_fp16", "amx_fp16", "asimdhp"},
+        "bf16": {"avx512_bf16", "amx_bf16", "bf16"},
+    }
+    return bool(native[precision] & flags)
+
+
+def _instruction_set(precision: str) -> str:
+    import torch
+
+    level = torch.backends.cpu.get_cpu_capability()
+    suffix = {"fp16": ("amx_fp16", "avx512_fp16"), "bf16": ("amx_bf16", "avx512_bf16")}
+    extra = [flag for flag in suffix.get(precision, ()) if flag in instruction_sets()]
+    return " ".join([level, *extra])
+
+
+@dataclass(slots=True)
+class PyTorchSession:
+    """An eager module on one device. Work on CUDA is asynchronous until `synchronize`."""
+
+    engine: Engine
+    loaded: LoadedModel
+    module: Any
+    device: Device
+    dtype: torch.dtype
+
+    def place(self, images: np.ndarray) -> torch.Tensor:
+        import torch
+
+        batch = torch.from_numpy(images)
+        if self.device.kind == "cuda":
+            batch = batch.pin_memory()
+        return batch.to(
+            device=str(self.device),
+            dtype=self.dtype,
+            memory_format=torch.channels_last,
+            non_blocking=True,
+        )
+
+    def run(self, placed: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        try:
+            with torch.inference_mode():
+                output: torch.Tensor = self.module(placed)
+                return output
+        except torch.OutOfMemoryError as error:
+            raise OutOfMemoryError(_first_sentence(error)) from None
+        except RuntimeError as error:
+            if "alloc" in str(error) and "memory" in str(error):  # the CPU allocator's words
+                raise OutOfMemoryError(_first_sentence(error)) from None
+            raise
+
+    def synchronize(self) -> None:
+        if self.device.kind == "cuda":
+            import torch
+
+            torch.cuda.synchronize(self.device.index)
+
+    def fetch(self, output: torch.Tensor) -> np.ndarray:
+        array: np.ndarray = output.float().cpu().numpy()
+        return array
+
+    def close(self) -> None:
+        import torch
+
+        self.module = None
+        if self.device.kind == "cuda":
+            torch.cuda.empty_cache()
+
+
+def _first_sentence(error: Exception) -> str:
+    return str(error).splitlines()[0]

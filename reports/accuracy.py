@@ -1,0 +1,105 @@
+"""The accuracy-versus-precision table: what a backend's arithmetic costs in right answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from benchrack.reports.layout import (
+    BATCH,
+    EMPTY,
+    Cell,
+    Column,
+    Table,
+    common_notes,
+    in_order,
+    key_columns,
+    listed,
+    whole,
+    words,
+)
+from benchrack.reports.numbers import percent, percent_bounds
+from benchrack.reports.pooling import Pool, pool
+from benchrack.reports.records import Results
+from benchrack.results import Accuracy, Interval
+
+NAMED_FILES = 3
+
+
+def accuracy_table(results: Results) -> Table | None:
+    """None where no accuracy was asked for."""
+    pools = in_order(pool(results, "accuracy"))
+    if not pools:
+        return None
+    columns = [
+        Column(header="weights", cell=_weights),
+        Column(header="N", cell=lambda p: whole(a.images if (a := _accuracy(p)) else None)),
+        _share("top-1 %", lambda a: a.top1),
+        _share("top-5 %", lambda a: a.top5),
+        _number("drop", lambda a: a.top1_drop_points, 2),
+        _share("agree %", lambda a: a.agreement, bounds=False),
+        _number("cosine", lambda a: a.logit_cosine, 5),
+    ]
+    keys = key_columns(pools)
+    if len({p.case.batch_size for p in pools}) > 1:
+        keys.append(BATCH)
+    return listed("Accuracy versus precision", pools, keys, columns, _notes(pools), _remarks)
+
+
+def _accuracy(p: Pool) -> Accuracy | None:
+    """Accuracy is not a matter of time: of several starts the last speaks for all."""
+    return p.starts[-1].measurement.accuracy if p.starts else None
+
+
+def _weights(p: Pool) -> Cell:
+    return words(p.starts[-1].measurement.preparation.weights_used) if p.starts else EMPTY
+
+
+def _share(
+    header: str, of: Callable[[Accuracy], Interval | None], *, bounds: bool = True
+) -> Column:
+    def cell(p: Pool) -> Cell:
+        accuracy = _accuracy(p)
+        share = of(accuracy) if accuracy else None
+        if share is None or not math.isfinite(share.value):
+            return EMPTY
+        spread = percent_bounds(share) if bounds else ""
+        return Cell(text=percent(share.value), spread=spread, value=100 * share.value)
+
+    return Column(header=header, cell=cell)
+
+
+def _number(header: str, of: Callable[[Accuracy], float | None], decimals: int) -> Column:
+    def cell(p: Pool) -> Cell:
+        accuracy = _accuracy(p)
+        value = of(accuracy) if accuracy else None
+        if value is None or not math.isfinite(value):
+            return EMPTY
+        return Cell(text=f"{value:.{decimals}f}", value=value)
+
+    return Column(header=header, cell=cell)
+
+
+def _remarks(p: Pool) -> list[str]:
+    accuracy = _accuracy(p)
+    if accuracy is None:
+        return []
+    remarks = []
+    if unreadable := accuracy.unreadable:
+        named = ", ".join(unreadable[:NAMED_FILES])
+        more = len(unreadable) - NAMED_FILES
+        rest = f" and {more} more" if more > 0 else ""
+        remarks.append(f"{len(unreadable)} pictures could not be read: {named}{rest}")
+    if len({start.measurement.accuracy for start in p.starts}) > 1:
+        remarks.append("the starts differ in accuracy; the last is shown")
+    return remarks
+
+
+def _notes(pools: list[Pool]) -> list[str]:
+    notes = [
+        "Shares of N pictures, with their 95 % interval.",
+        "drop: FP32's top-1 less this one, in points; agree, cosine: top-1 and logits with FP32's.",
+    ]
+    if any(not s.measurement.preparation.trained for p in pools for s in p.starts):
+        notes.append("Untrained weights have no accuracy, only their agreement with FP32.")
+    return notes + common_notes(pools)

@@ -1,0 +1,244 @@
+"""What every table is made of: cells with the values behind them, key columns, footnotes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from benchrack.reports.pooling import Pool
+from benchrack.reports.records import Miss
+
+MISSED = {
+    "unsupported": "n/a",
+    "out-of-memory": "OOM",
+    "failed": "failed",
+    "interrupted": "stopped",
+    "not-run": "not run",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """`text` is what a reader sees first, `spread` its uncertainty, `value` the figure behind it.
+
+    `notes` are numbers of footnotes; `invalid` figures must not be quoted.
+    """
+
+    text: str = ""
+    spread: str = ""
+    value: float | str | None = None
+    notes: tuple[int, ...] = ()
+    invalid: bool = False
+
+    @property
+    def mark(self) -> str:
+        numbers = f"[{','.join(map(str, self.notes))}]" if self.notes else ""
+        return f"! {numbers}".strip() if self.invalid else numbers
+
+    @property
+    def empty(self) -> bool:
+        return not (self.text or self.spread or self.mark)
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.text, self.spread, self.mark) if part)
+
+
+EMPTY = Cell()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The first `keys` columns say what a row is about. `notes` say what the figures are;
+    `footnotes` are numbered from 1."""
+
+    title: str
+    headers: tuple[str, ...]
+    keys: int
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    footnotes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Footnotes:
+    """Reasons, numbered as they come; the same reason keeps its number."""
+
+    texts: dict[str, int] = field(default_factory=dict)
+
+    def number(self, text: str) -> int:
+        return self.texts.setdefault(_one_line(text), len(self.texts) + 1)
+
+    def of(self, pool: Pool, *, remarks: Iterable[str] = ()) -> tuple[int, ...]:
+        """The numbers of all that must be said about a pool's figures."""
+        said = [f"not valid: {reason}" for reason in pool.reasons]
+        deviations = pool.engine.deviations if pool.engine else ()
+        said += [d for d in deviations if not any(d in reason for reason in pool.reasons)]
+        said += [_of_miss(pool, miss) for miss in pool.misses]
+        return tuple(dict.fromkeys(self.number(text) for text in (*said, *remarks)))
+
+
+def _of_miss(pool: Pool, miss: Miss) -> str:
+    outcome = miss.outcome
+    where = ""
+    if pool.starts:
+        where = "another start: " if miss.run == pool.run else f"later, in run {miss.run.name}: "
+    return f"{where}{outcome.status}: {outcome.reason}"
+
+
+def _one_line(text: str) -> str:
+    """The line of a reason that says what happened: the last one of a traceback, else the first."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    if len(lines) > 1 and "Traceback (most recent call last)" in text:
+        start = lines[0].partition("Traceback")[0]
+        return f"{start}{lines[-1]}"
+    return lines[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table with one pool a row."""
+
+    header: str
+    cell: Callable[[Pool], Cell]
+
+
+def words(text: str) -> Cell:
+    return Cell(text=text, value=text or None)
+
+
+def whole(number: int | None) -> Cell:
+    return EMPTY if number is None else Cell(text=str(number), value=number)
+
+
+def key_columns(pools: Sequence[Pool]) -> list[Column]:
+    """The columns that tell rows apart: model and backend, and what else differs between them."""
+
+    def vary(value: Callable[[Pool], object], within: Callable[[Pool], object]) -> bool:
+        groups: dict[object, set[object]] = {}
+        for pool in pools:
+            groups.setdefault(within(pool), set()).add(value(pool))
+        return any(len(values - {""}) > 1 for values in groups.values())
+
+    def everywhere(_: Pool) -> object:
+        return None
+
+    def place(pool: Pool) -> object:
+        return pool.machine, pool.case.model, pool.case.backend, pool.case.device_count
+
+    columns = [
+        Column(header="model", cell=lambda p: words(p.case.model)),
+        Column(header="backend", cell=lambda p: words(p.case.backend)),
+    ]
+    if vary(engine_name, lambda p: p.case.backend):
+        columns.append(Column(header="engine", cell=lambda p: words(engine_name(p))))
+    if vary(lambda p: p.machine, everywhere):
+        columns.append(Column(header="machine", cell=lambda p: words(p.machine)))
+    if vary(device, everywhere):
+        columns.append(Column(header="device", cell=lambda p: words(device(p))))
+    if any(p.case.device_count > 1 for p in pools):
+        columns.append(Column(header="devices", cell=lambda p: whole(p.case.device_count)))
+    if vary(lambda p: p.data, place):
+        columns.append(Column(header="data", cell=lambda p: words(p.data)))
+    if vary(lambda p: p.weights, place):
+        columns.append(Column(header="weights", cell=lambda p: words(p.weights)))
+    if vary(lambda p: p.transfer, everywhere):
+        columns.append(Column(header="copies", cell=lambda p: words(p.transfer)))
+    return columns
+
+
+def engine_name(pool: Pool) -> str:
+    return pool.engine.name if pool.engine else ""
+
+
+def device(pool: Pool) -> str:
+    return pool.engine.device if pool.engine else ""
+
+
+def in_order(pools: Iterable[Pool]) -> list[Pool]:
+    """Models as they appeared, and for each its backends as they appeared, machine by machine."""
+    pools = list(pools)
+    models = _ranks(p.case.model for p in pools)
+    backends = _ranks(p.case.backend for p in pools)
+    machines = _ranks(p.machine for p in pools)
+    return sorted(
+        pools,
+        key=lambda p: (
+            models[p.case.model],
+            backends[p.case.backend],
+            machines[p.machine],
+            p.case.device_count,
+            p.case.batch_size,
+        ),
+    )
+
+
+def _ranks(names: Iterable[str]) -> dict[str, int]:
+    return {name: i for i, name in enumerate(dict.fromkeys(names))}
+
+
+def missed(pool: Pool, notes: tuple[int, ...]) -> Cell:
+    """The cell of a case that gave no measurement."""
+    status = pool.misses[-1].outcome.status
+    return Cell(text=MISSED.get(status, status), value=status, notes=notes)
+
+
+BATCH = Column(header="batch", cell=lambda p: whole(p.case.batch_size))
+
+
+def listed(
+    title: str,
+    pools: Sequence[Pool],
+    keys: Sequence[Column],
+    columns: Sequence[Column],
+    notes: Iterable[str],
+    remarks: Callable[[Pool], Sequence[str]] = lambda pool: (),
+) -> Table:
+    """A table with one pool a row, and a last column for the marks of those that have any."""
+    footnotes = Footnotes()
+
+    def mark(pool: Pool) -> Cell:
+        numbers = footnotes.of(pool, remarks=remarks(pool))
+        if not pool.starts:
+            return missed(pool, numbers)
+        return Cell(notes=numbers, invalid=bool(pool.reasons))
+
+    every = [*keys, *columns, Column(header="remarks", cell=mark)]
+    if any(len(p.starts) > 1 for p in pools):
+        starts = Column(header="starts", cell=lambda p: whole(len(p.starts) or None))
+        every.insert(len(keys), starts)
+    rows = [[column.cell(pool) for column in every] for pool in pools]
+    shown = [
+        i for i, _ in enumerate(every) if i < len(keys) or any(not row[i].empty for row in rows)
+    ]
+    return Table(
+        title=title,
+        headers=tuple(every[i].header for i in shown),
+        keys=len(keys),
+        rows=tuple(tuple(row[i] for i in shown) for row in rows),
+        notes=tuple(notes),
+        footnotes=tuple(footnotes.texts),
+    )
+
+
+def common_notes(pools: Sequence[Pool]) -> list[str]:
+    """What holds for a whole table: where it was measured, how often, and from which runs."""
+    notes = []
+    machines = dict.fromkeys(p.machine for p in pools)
+    if len(machines) == 1:
+        devices = dict.fromkeys(device(p) for p in pools if p.engine)
+        where = f", {next(iter(devices))}" if len(devices) == 1 else ""
+        notes.append(f"Measured on {next(iter(machines))}{where}.")
+    if any(len(p.starts) > 1 for p in pools):
+        notes.append(
+            "Several starts: their median; ± is its 95 % interval from six starts on, and below "
+            "that the range of the starts."
+        )
+    if any(p.reasons for p in pools):
+        notes.append("! marks what is not valid and must not be quoted; the numbers say why.")
+    if renewed := [p for p in pools if p.older]:
+        runs = ", ".join(dict.fromkeys(p.run.name for p in renewed))
+        notes.append(
+            f"{len(renewed)} of {len(pools)} cases were measured in more than one run: shown is "
+            f"the newest, {runs}."
+        )
+    return notes

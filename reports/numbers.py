@@ -1,0 +1,43 @@
+"""Figures as text: four significant digits, and no more than was measured."""
+
+from __future__ import annotations
+
+import math
+
+from benchrack.results import Interval
+
+
+def figure(value: float | None, digits: int = 4) -> str:
+    """`123.4`, `12.34`, `0.1234`; whole numbers from four digits on. Nothing measured: nothing."""
+    if value is None or not math.isfinite(value):
+        return ""
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    # Rounding may carry into another digit: 99.996 has two decimals as 100.00, and needs one.
+    decimals = digits - 1 - math.floor(math.log10(abs(round(value, decimals))))
+    return f"{value:.{max(0, decimals)}f}"
+
+
+def percent(share: float | None) -> str:
+    """A share (0 to 1) in percent, with one decimal."""
+    return "" if share is None or not math.isfinite(share) else f"{100 * share:.1f}"
+
+
+def half_width(interval: Interval) -> str:
+    """The wider half of an interval, relative to its value: `±0.8 %`; empty where there is none."""
+    low, high, value = interval.low, interval.high, interval.value
+    if low is None or high is None or not value:
+        return ""
+    relative = 100 * max(high - value, value - low) / abs(value)
+    if not math.isfinite(relative):
+        return ""
+    decimals = 0 if relative >= 9.95 else 1 if relative >= 0.095 else 2
+    return f"±{relative:.{decimals}f} %"
+
+
+def percent_bounds(interval: Interval) -> str:
+    """The ends of an interval of a share, in percent: `[69.9, 97.2]`."""
+    if interval.low is None or interval.high is None:
+        return ""
+    return f"[{percent(interval.low)}, {percent(interval.high)}]"

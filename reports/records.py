@@ -1,0 +1,180 @@
+"""Results files to tidy records: pytest-benchmark's JSON and journals, of one machine or forty.
+
+A JSON and a journal of the same run are the same run, and the JSON wins. One file that can't be
+read does not lose the others: it is named in `problems`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchrack.errors import ResultsError
+from benchrack.journal import Header
+from benchrack.reports.files import RESULTS, File, IsReportError, is_report, read
+from benchrack.reports.labels import UNKNOWN, machine_label, node
+from benchrack.results import Measurement, Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One call of pytest. `machine` is a label, unlike that of any other machine of the results;
+    `started` is ISO 8601, UTC, and empty where the file does not say."""
+
+    name: str
+    started: str
+    machine: str
+    source: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One start of one case."""
+
+    run: Run
+    measurement: Measurement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Miss:
+    """A planned case that gave no measurement."""
+
+    run: Run
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results:
+    """Everything that the files hold, older runs first.
+
+    `problems` are files and records that could not be read, `notes` what a reader must know of
+    those that were.
+    """
+
+    records: tuple[Record, ...]
+    misses: tuple[Miss, ...] = ()
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def load(paths: Iterable[Path]) -> Results:
+    """The results in files, and in the `*.json` and `*.jsonl` of folders.
+
+    Never raises for a file that is missing, foreign or damaged: it is one of the problems.
+    """
+    problems: list[str] = []
+    notes: list[str] = []
+    files: list[File] = []
+    for path in _expand(paths, problems):
+        try:
+            files.append(read(path))
+        except IsReportError as error:
+            notes.append(str(error))
+        except ResultsError as error:
+            problems.append(str(error))
+    return _assemble(_one_a_run(files), problems, notes)
+
+
+def newest_run(folder: Path) -> list[Path]:
+    """The files of the run that wrote to a folder last: its JSON, its journal, or both.
+
+    Raises ResultsError where there is none.
+    """
+    found = [p for p in folder.glob("*.json*") if p.suffix in RESULTS and not is_report(p)]
+    if not found:
+        raise ResultsError(
+            f"no results in {folder}: run `pytest -m inference` first, or name files or folders"
+        )
+    newest = max(found, key=lambda p: p.stat().st_mtime)
+    return sorted(p for p in found if p.stem == newest.stem)
+
+
+def of_session(
+    header: Header, measurements: Sequence[Measurement], outcomes: Sequence[Outcome], source: Path
+) -> Results:
+    """The results of a run that just ended, without a way through the disk."""
+    label = machine_label(header.machine, {})
+    one = File(
+        path=source,
+        header=header,
+        label=label,
+        node="",
+        measurements=measurements,
+        outcomes=outcomes,
+    )
+    return _assemble([one])
+
+
+def _expand(paths: Iterable[Path], problems: list[str]) -> list[Path]:
+    files: dict[Path, Path] = {}
+    for path in paths:
+        found = [path]
+        if path.is_dir():
+            found = sorted(p for p in path.iterdir() if p.suffix in RESULTS)
+            if not found:
+                problems.append(f"{path} holds no results: no *.json and no *.jsonl in it")
+        for file in found:
+            files.setdefault(file.resolve(), file)
+    return list(files.values())
+
+
+def _one_a_run(files: Iterable[File]) -> list[File]:
+    """One file of each run: its JSON rather than its journal, and of those the fullest."""
+    best: dict[tuple[str, str, str], File] = {}
+    for file in files:
+        # The label counts too: machines that start at the same second may choose the same name.
+        facts = file.header.machine
+        key = (file.header.run, machine_label(facts, {}), node(facts, {}))
+        if key not in best or _worth(file) > _worth(best[key]):
+            best[key] = file
+    return list(best.values())
+
+
+def _worth(file: File) -> tuple[bool, int, int]:
+    samples = sum(len(m.seconds_per_batch) for m in file.measurements)
+    return file.path.suffix != ".jsonl", len(file.measurements), samples
+
+
+def _assemble(
+    files: Sequence[File], problems: Sequence[str] = (), notes: Sequence[str] = ()
+) -> Results:
+    nodes = defaultdict(set)
+    for file in files:
+        nodes[file.label].add(_apart(file))
+    records, misses = [], []
+    in_order = sorted(files, key=lambda f: f.header.started)
+    for file in in_order:
+        alike = len(nodes[file.label]) > 1
+        run = Run(
+            name=file.header.run,
+            started=file.header.started,
+            machine=f"{file.label} ({_apart(file)})" if alike else file.label,
+            source=file.path,
+        )
+        records += [Record(run=run, measurement=_honest(m)) for m in file.measurements]
+        misses += [Miss(run=run, outcome=o) for o in file.outcomes]
+    return Results(
+        records=tuple(records),
+        misses=tuple(misses),
+        problems=(*problems, *(p for file in in_order for p in file.problems)),
+        notes=(*notes, *(note for file in in_order for note in file.notes)),
+    )
+
+
+def _apart(file: File) -> str:
+    """What tells a machine apart from another with the same label."""
+    return file.node or (file.header.run if file.label == UNKNOWN else "unnamed")
+
+
+def _honest(measurement: Measurement) -> Measurement:
+    """Without top-1 and top-5 of random weights, which are no result, whoever wrote them."""
+    accuracy = measurement.accuracy
+    if accuracy is None or measurement.preparation.trained:
+        return measurement
+    bare = dataclasses.replace(
+        accuracy, top1=None, top5=None, reference_top1=None, top1_drop_points=None
+    )
+    return dataclasses.replace(measurement, accuracy=bare)

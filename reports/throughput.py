@@ -1,0 +1,111 @@
+"""The throughput table: images per second by model and backend, a column for each batch size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from benchrack.reports.layout import (
+    EMPTY,
+    Cell,
+    Footnotes,
+    Table,
+    common_notes,
+    device,
+    in_order,
+    key_columns,
+    missed,
+    words,
+)
+from benchrack.reports.numbers import figure, half_width
+from benchrack.reports.pooling import Pool, over_starts, pool
+from benchrack.reports.records import Results
+from benchrack.results import Interval
+
+COPIES = {
+    "include": "Copies to the device and back are inside the time.",
+    "exclude": "Copies to the device and back are not inside the time.",
+}
+# Key columns that a case without a measurement can't fill.
+OF_THE_ENGINE = ("engine", "device", "copies")
+
+
+def throughput_table(results: Results) -> Table | None:
+    """None where no throughput was asked for."""
+    pools = in_order(pool(results, "throughput"))
+    if not pools:
+        return None
+    columns = key_columns(pools)
+    headers = [column.header for column in columns]
+    known = [i for i, header in enumerate(headers) if header not in OF_THE_ENGINE]
+    rows: dict[tuple[Cell, ...], dict[int, Pool]] = {}
+    for p in sorted(pools, key=lambda p: not p.starts):  # those without a measurement find a row
+        key = tuple(column.cell(p) for column in columns)
+        if not p.starts:
+            key = next(
+                (k for k in rows if all(k[i] == key[i] for i in known) and _free(rows[k], p)), key
+            )
+        rows.setdefault(key, {})[p.case.batch_size] = p
+
+    order = {id(p): i for i, p in enumerate(pools)}
+    by_appearance = sorted(rows, key=lambda key: min(order[id(p)] for p in rows[key].values()))
+    several = any(len(p.starts) > 1 for p in pools)
+    batches = sorted({p.case.batch_size for p in pools})
+    footnotes = Footnotes()
+    return Table(
+        title="Throughput, images/s",
+        headers=(*headers, *(["starts"] if several else []), *(f"batch {b}" for b in batches)),
+        keys=len(headers) + several,
+        rows=tuple(
+            (
+                *key,
+                *([_starts(list(rows[key].values()))] if several else []),
+                *(_cell(rows[key].get(b), footnotes) for b in batches),
+            )
+            for key in by_appearance
+        ),
+        notes=(*_notes(pools), *common_notes(pools)),
+        footnotes=tuple(footnotes.texts),
+    )
+
+
+def _free(row: dict[int, Pool], p: Pool) -> bool:
+    return p.case.batch_size not in row
+
+
+def _rates(p: Pool) -> list[Interval]:
+    rates = [start.measurement.images_per_s for start in p.starts]
+    return [rate for rate in rates if rate is not None and math.isfinite(rate.value)]
+
+
+def _cell(p: Pool | None, footnotes: Footnotes) -> Cell:
+    if p is None:
+        return EMPTY
+    notes = footnotes.of(p)
+    if not p.starts:
+        return missed(p, notes)
+    rates = _rates(p)
+    if not rates:
+        return Cell(notes=notes, invalid=bool(p.reasons))
+    rate = over_starts(rates)
+    return Cell(
+        text=figure(rate.value),
+        spread=half_width(rate),
+        value=rate.value,
+        notes=notes,
+        invalid=bool(p.reasons),
+    )
+
+
+def _starts(pools: Sequence[Pool]) -> Cell:
+    counts = sorted({len(p.starts) for p in pools if p.starts})
+    return words(f"{counts[0]}–{counts[-1]}" if len(counts) > 1 else str(*counts))
+
+
+def _notes(pools: Sequence[Pool]) -> list[str]:
+    notes = ["Median of rounds, with ± the half width of its 95 % interval."]
+    transfers = {p.transfer for p in pools if p.starts}
+    copied = any(device(p) not in ("", "cpu") for p in pools)
+    if copied and len(transfers) == 1:
+        notes += [COPIES[t] for t in transfers if t in COPIES]
+    return notes

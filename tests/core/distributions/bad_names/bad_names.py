@@ -1,0 +1,13 @@
+"""Names that can't stand on a command line."""
+
+from __future__ import annotations
+
+from benchrack import hookimpl
+from benchrack.types import Dataset
+
+NAMES = ["", "Photos", "photos:large", "a,b", "my photos", "tab\t", None, "survivor"]
+
+
+@hookimpl
+def benchrack_datasets():
+    return [Dataset(name=name, summary="", open=lambda *arguments: None) for name in NAMES]

@@ -1,0 +1,3 @@
+"""An older copy, further down sys.path: never imported."""
+
+raise ImportError("the shadowed copy was imported")

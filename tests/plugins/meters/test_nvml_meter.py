@@ -1,0 +1,356 @@
+"""The NVML meter against the fake: energy by counter and by sampling, conditions, and faults."""
+
+from __future__ import annotations
+
+import itertools
+
+import pynvml
+import pytest
+from fakes import nvml
+from fakes.power import PowerTrace, Sensor, idle_ramp_plateau
+
+from benchrack.errors import UnsupportedError
+from benchrack.metering import measure_idle, open_meters, window
+from benchrack.meters import minimum_window_s
+from benchrack.plugins.meters.nvml import benchrack_meters, open_nvml
+from benchrack.plugins.meters.nvml_card import throttle_reasons
+from benchrack.types import Device
+
+ONE = (Device(kind="cuda", index=0),)
+
+
+def cuda(count):
+    return [Device(kind="cuda", index=i) for i in range(count)]
+
+
+def run_for(seconds, clock, metered):
+    """The load: time passes, and the sampler gets its turns."""
+    until = clock() + seconds
+    while clock() < until:
+        clock.sleep(min(metered.sampler.sample_due() or 1e-3, until - clock()))
+
+
+def metered(machine, devices, start_s, seconds):
+    """The reading of a window that opens near `start_s`, and the window."""
+    clock = machine.clock
+    meter = open_nvml(devices, clock)
+    clock.now_s = max(clock(), start_s)
+    with window([meter], clock, threaded=False) as seen:
+        run_for(seconds, clock, seen)
+    meter.close()
+    (reading,) = seen.readings
+    return reading, seen
+
+
+def truth(machine, seen, cards=None):
+    return sum(c.trace.energy(seen.start_s, seen.stop_s) for c in cards or machine.cards)
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3.3, 20.0])
+@pytest.mark.parametrize(
+    ("machine", "method"),
+    [
+        (nvml.four_p4, "sampled"),
+        (nvml.three_p40, "sampled"),
+        (nvml.four_v100_sxm2, "counter"),
+        (nvml.one_h200, "counter"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_energy_on_a_plateau_is_the_traces_integral(fake_nvml, machine, method, seconds):
+    machine = machine()
+    fake_nvml(machine)
+    reading, seen = metered(machine, cuda(len(machine.cards)), 20.0, seconds)
+    assert reading.method == method
+    assert reading.energy_j == pytest.approx(truth(machine, seen), rel=0.005)
+    assert reading.window_s == pytest.approx(seconds, abs=0.01)
+    assert not reading.faults
+
+
+@pytest.mark.parametrize("start_s", [9.8, 10.4, 70.0])
+@pytest.mark.parametrize("machine", [nvml.four_p4, nvml.three_p40, nvml.four_v100_sxm2])
+def test_uncertainty_covers_a_window_over_a_ramp(fake_nvml, machine, start_s):
+    """Power moves under the window; the error is larger, and so is what is stated."""
+    machine = machine()
+    fake_nvml(machine)
+    reading, seen = metered(machine, cuda(len(machine.cards)), start_s, 1.5)
+    assert abs(reading.energy_j - truth(machine, seen)) <= reading.uncertainty_j
+
+
+def test_several_cards_sum_and_are_named(fake_nvml):
+    machine = nvml.four_p4()
+    fake_nvml(machine)
+    reading, seen = metered(machine, [*cuda(4)][2:], 20.0, 2.0)
+    assert reading.devices == (
+        "cuda:2 Tesla P4 00000000:AF:00.0",
+        "cuda:3 Tesla P4 00000000:D8:00.0",
+    )
+    assert reading.energy_j == pytest.approx(sum(reading.energy_by_device_j))
+    assert reading.energy_j == pytest.approx(truth(machine, seen, machine.cards[2:]), rel=0.005)
+
+
+def test_a_card_is_found_by_its_uuid_whatever_cudas_order(fake_nvml):
+    machine = nvml.three_p40()
+    fake_nvml(machine)
+    meter = open_nvml([Device(kind="cuda", index=0, uuid=machine.cards[2].uuid)], machine.clock)
+    assert meter.devices == ("cuda:0 Tesla P40 00000000:D8:00.0",)
+
+
+def test_counter_is_checked_by_sampling(fake_nvml):
+    machine = nvml.four_v100_sxm2()
+    fake_nvml(machine)
+    reading, _ = metered(machine, cuda(4), 20.0, 2.0)
+    assert reading.sampled_energy_j == pytest.approx(reading.energy_j, rel=0.01)
+
+
+def test_sensor_period_is_observed_where_values_move(fake_nvml):
+    machine = nvml.one_h200()
+    fake_nvml(machine)
+    meter = open_nvml(ONE, machine.clock)
+    assert meter.sensor_period_s == pytest.approx(0.1, abs=0.003)
+    assert minimum_window_s(meter) == pytest.approx(1.0, abs=0.03)
+
+
+def test_sensor_period_is_assumed_where_power_rests(fake_nvml):
+    """Idle power of the fake is constant: how often it is renewed can't be seen."""
+    machine = nvml.three_p40()
+    fake_nvml(machine)
+    reading, _ = metered(machine, ONE, 20.0, 1.0)
+    assert (reading.sensor_period_s, reading.sensor_period_observed) == (0.1, False)
+
+
+def test_sensor_period_of_moving_power_is_observed(fake_nvml):
+    noisy = PowerTrace([(t / 100, 50 + t % 7) for t in range(300)])
+    machine = nvml.Machine(cards=[nvml.p40(trace=noisy)])
+    fake_nvml(machine)
+    assert open_nvml(ONE, machine.clock).sensor_period_s == pytest.approx(0.02, abs=0.004)
+
+
+def test_power_that_averages_a_second_needs_longer_windows(fake_nvml):
+    """An A10-like card without counter and without the field of instantaneous power."""
+    card = nvml.h200(capability=(8, 6), counter=None, instant=False)
+    machine = nvml.Machine(cards=[card])
+    fake_nvml(machine)
+    meter = open_nvml(ONE, machine.clock)
+    assert meter.method == "sampled"
+    assert minimum_window_s(meter) == pytest.approx(11.0)
+
+
+def test_instantaneous_power_is_preferred(fake_nvml):
+    machine = nvml.one_h200()
+    fake_nvml(machine)
+    clock = machine.clock
+    meter = open_nvml(ONE, clock)
+    clock.now_s = 10.9  # late on the ramp, where the mean of a second lags by far
+    with window([meter], clock, threaded=False) as seen:
+        clock.sleep(0.05)
+    (trace,) = seen.readings[0].traces
+    assert trace.power_w[0] > 480
+
+
+def test_a_load_that_repeats_at_the_sampling_rate_does_not_hide(fake_nvml):
+    """Pulses of 25 of 50 ms: samples every 50 ms would see only one of the two powers."""
+    knots = [
+        (k * 0.05 + dt, p)
+        for k in range(800)
+        for dt, p in ((0.0, 60.0), (0.025, 60.0), (0.025, 20.0), (0.05, 20.0))
+    ]
+    card = nvml.p4(trace=PowerTrace(knots), sensor=Sensor(period_s=0.001))
+    machine = nvml.Machine(cards=[card])
+    fake_nvml(machine)
+    reading, seen = metered(machine, ONE, 5.0, 20.0)
+    assert reading.energy_j == pytest.approx(truth(machine, seen), rel=0.02)
+
+
+def test_a_short_window_is_flagged(fake_nvml):
+    machine = nvml.one_h200()
+    fake_nvml(machine)
+    short, _ = metered(machine, ONE, 20.0, 0.3)
+    machine.clock.now_s = 0.0
+    long, _ = metered(machine, ONE, 20.0, 1.5)
+    assert short.too_short
+    assert not long.too_short
+
+
+def test_conditions_are_recorded(fake_nvml):
+    trace = idle_ramp_plateau(7.0, 62.0)
+    throttle = (
+        pynvml.nvmlClocksEventReasonSwPowerCap | pynvml.nvmlClocksEventReasonSwThermalSlowdown
+    )
+    machine = nvml.Machine(
+        cards=[
+            nvml.p4(0x3B, trace=trace, memory_used_mib=1024),
+            nvml.p4(0x5E, trace=trace, memory_used_mib=2048, throttle=throttle, sm_clock_mhz=885),
+        ]
+    )
+    fake_nvml(machine)
+    reading, _ = metered(machine, cuda(2), 20.0, 3.0)
+    seen = reading.conditions
+    assert (seen.sm_clock_mhz_min, seen.sm_clock_mhz_median) == (885, (885 + 1063) / 2)
+    assert (seen.memory_clock_mhz_min, seen.memory_clock_mhz_median) == (3003, 3003)
+    assert (seen.temperature_start_c, seen.temperature_max_c) == (75, 75)
+    assert seen.throttle_reasons == ("sw_power_cap", "sw_thermal_slowdown")
+    assert seen.power_limit_w == 75.0
+    assert seen.memory_used_peak_gib == 2.0
+    assert seen.utilisation_median == 1.0
+
+
+def test_throttle_reasons_are_read_by_their_old_name(fake_nvml):
+    """Drivers before 535 know the function as ...ClocksThrottleReasons."""
+    machine = nvml.four_p4()
+    machine.missing = ("nvmlDeviceGetCurrentClocksEventReasons",)
+    fake_nvml(machine)
+    reading, _ = metered(machine, ONE, 0.0, 1.0)
+    assert reading.conditions.throttle_reasons == ("gpu_idle",)
+
+
+def test_every_throttle_bit_of_the_package_has_its_name():
+    bits = {
+        value
+        for name, value in vars(pynvml).items()
+        if name.startswith(("nvmlClocksEventReason", "nvmlClocksThrottleReason"))
+        and not name.endswith(("All", "None"))
+    }
+    names = [throttle_reasons(bit) for bit in sorted(bits)]
+    assert not any(name.startswith("unknown") for name in itertools.chain(*names))
+    assert throttle_reasons(sum(bits)) == tuple(itertools.chain(*names))
+    assert throttle_reasons(0x8004) == ("sw_power_cap", "unknown_0x8000")
+
+
+def test_a_card_that_disappears_is_reported_and_keeps_what_was_sampled(fake_nvml):
+    machine = nvml.lost_card(at_s=22.0)
+    fake_nvml(machine)
+    reading, seen = metered(machine, cuda(2), 20.0, 4.0)
+    assert reading.energy_j is None
+    assert reading.average_power_w is None
+    kept, lost = reading.energy_by_device_j
+    assert kept == pytest.approx(truth(machine, seen, machine.cards[:1]), rel=0.005)
+    assert lost is None
+    (fault,) = reading.faults
+    assert "00000000:5E:00.0" in fault
+    assert "GPU is lost" in fault
+    assert 1.8 < reading.traces[1].times_s[-1] < 2.0
+    assert reading.traces[0].times_s[-1] == pytest.approx(4.0, abs=0.01)
+
+
+def test_a_lost_card_stays_lost(fake_nvml):
+    machine = nvml.lost_card(at_s=22.0)
+    fake_nvml(machine)
+    meter = open_nvml(cuda(2), machine.clock)
+    machine.clock.now_s = 30.0
+    for _ in range(2):
+        with window([meter], machine.clock, threaded=False) as seen:
+            run_for(1.0, machine.clock, seen)
+        assert seen.readings[0].energy_j is None
+        assert "GPU is lost" in seen.readings[0].faults[0]
+    meter.close()
+
+
+def test_a_counter_that_is_lost_gives_no_energy(fake_nvml):
+    machine = nvml.Machine(cards=[nvml.v100(0x1A, [], lost_at_s=21.0)])
+    fake_nvml(machine)
+    reading, _ = metered(machine, ONE, 20.0, 2.0)
+    assert reading.energy_j is None
+    assert "GPU is lost" in reading.faults[0]
+
+
+def test_samples_that_fail_for_a_while_are_counted(fake_nvml):
+    machine = nvml.four_p4()
+    fake_nvml(machine)
+    clock = machine.clock
+    meter = open_nvml(ONE, clock)
+    clock.now_s = 20.0
+    with window([meter], clock, threaded=False) as seen:
+        run_for(1.0, clock, seen)
+        machine.error = pynvml.NVML_ERROR_TIMEOUT
+        run_for(0.2, clock, seen)
+        machine.error = None
+        run_for(1.0, clock, seen)
+    (reading,) = seen.readings
+    assert reading.energy_j == pytest.approx(62.0 * seen.readings[0].window_s, rel=0.01)
+    assert "samples failed: " in reading.faults[0]
+    assert "Timeout" in reading.faults[0]
+
+
+def test_a_counter_without_power_readings_still_counts(fake_nvml):
+    machine = nvml.Machine(cards=[nvml.v100(0x1A, [], power_supported=False)])
+    fake_nvml(machine)
+    reading, seen = metered(machine, ONE, 20.0, 2.0)
+    assert abs(reading.energy_j - truth(machine, seen)) <= reading.uncertainty_j
+    assert reading.energy_j == pytest.approx(truth(machine, seen), rel=0.02)
+    assert reading.sampled_energy_j is None
+
+
+def test_a_counter_that_rests_is_dated_to_its_period(fake_nvml):
+    """No tick within the limit: the stated uncertainty grows, and still covers."""
+    machine = nvml.Machine(cards=[nvml.v100(0x1A, [], counter=Sensor(period_s=1.0))])
+    fake_nvml(machine)
+    reading, _ = metered(machine, ONE, 20.1, 0.2)
+    assert not reading.sensor_period_observed
+    assert reading.uncertainty_j >= 0.2 * 0.1 * 270
+
+
+@pytest.mark.parametrize(
+    ("machine", "words"),
+    [
+        (nvml.no_driver, "no NVIDIA driver is installed"),
+        (nvml.driver_mismatch, "different driver versions"),
+        (nvml.no_permission, "this user may not ask"),
+        (nvml.unknown_card, "tells neither its power nor its energy"),
+        (nvml.no_card, "Invalid Argument"),
+    ],
+    ids=lambda value: getattr(value, "__name__", "words"),
+)
+def test_a_meter_that_may_not_be_read_says_why(fake_nvml, machine, words):
+    machine = machine()
+    fake = fake_nvml(machine)
+    opened = open_meters(benchrack_meters(), ONE, machine.clock)
+    assert opened.meters == ()
+    assert words in opened.absent["nvml"]
+    assert fake.library.users == 0
+
+
+def test_a_run_without_cards_does_not_ask_nvml(fake_nvml):
+    fake = fake_nvml(nvml.four_p4())
+    with pytest.raises(UnsupportedError, match="no NVIDIA card"):
+        open_nvml([Device(kind="cpu")], nvml.FakeClock())
+    assert fake.library.users == 0
+
+
+def test_a_card_split_by_mig_is_refused(fake_nvml):
+    machine = nvml.Machine(cards=[nvml.h200(mig=(1, 1))])
+    fake = fake_nvml(machine)
+    with pytest.raises(UnsupportedError, match="MIG off"):
+        open_nvml(ONE, machine.clock)
+    assert fake.library.users == 0
+
+
+def test_close_gives_nvml_back(fake_nvml):
+    machine = nvml.four_p4()
+    fake = fake_nvml(machine)
+    meter = open_nvml(ONE, machine.clock)
+    assert fake.library.users == 1
+    meter.close()
+    assert fake.library.users == 0
+
+
+@pytest.mark.parametrize("machine", [nvml.four_p4, nvml.four_v100_sxm2, nvml.one_h200])
+def test_idle_power_has_its_spread(fake_nvml, machine):
+    machine = machine()
+    fake_nvml(machine)
+    devices = cuda(len(machine.cards))
+    meter = open_nvml(devices, machine.clock)
+    idle = measure_idle([meter], machine.clock, threaded=False)["accelerator"]
+    assert idle.power_w == pytest.approx(sum(c.trace.power(0) for c in machine.cards), rel=0.005)
+    assert 0 <= idle.spread_w < 0.01 * idle.power_w
+    assert idle.windows == 5
+    assert machine.clock() < 10.0
+
+
+def test_idle_power_that_moves_has_a_spread(fake_nvml):
+    trace = PowerTrace([(0.0, 10.0), (10.0, 20.0)])
+    machine = nvml.Machine(cards=[nvml.p4(trace=trace)])
+    fake_nvml(machine)
+    meter = open_nvml(ONE, machine.clock)
+    idle = measure_idle([meter], machine.clock, threaded=False)["accelerator"]
+    assert idle.spread_w == pytest.approx(1.58, abs=0.1)  # of 1, 2, 3, 4, 5
