@@ -11,6 +11,8 @@ from benchrack import preprocessing
 from benchrack.errors import CorruptImageError, DatasetError
 from benchrack.types import Model, Sample, Split
 
+DRAWS = 4  # tries a wanted input: variants of tiny pictures can be equal
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -71,13 +73,16 @@ def input_pool(
     if not pictures:
         raise DatasetError(f"{split.name}: none of its pictures can be read")
     draw = np.random.default_rng(seed)
-    pool = np.empty((wanted, *model.input_shape), np.float32)
-    for index in range(wanted):
-        picture = pictures[index % len(pictures)]
-        if index >= len(pictures):
+    pool: dict[bytes, np.ndarray] = {}
+    for attempt in range(DRAWS * wanted):
+        picture = pictures[attempt % len(pictures)]
+        if attempt >= len(pictures):
             picture = _variant(picture, draw)
-        pool[index] = preprocessing.apply(model.preprocessing, picture, model.input_shape[0])
-    return pool
+        made = preprocessing.apply(model.preprocessing, picture, model.input_shape[0])
+        pool.setdefault(made.tobytes(), made)
+        if len(pool) == wanted:
+            break
+    return np.stack(list(pool.values()))
 
 
 def _variant(picture: np.ndarray, draw: np.random.Generator) -> np.ndarray:

@@ -5,9 +5,11 @@ Loaded by `benchrack.pytest_entry` for Benchrack's own runs, or with `-p benchra
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import signal
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -37,13 +39,12 @@ BENCH = pytest.StashKey[Bench]()
 PROGRESS = pytest.StashKey[ProgressLine]()
 SIGTERM = pytest.StashKey[Any]()
 
-UNUSED_FIXTURE = "ignore:Benchmark fixture was not used at all in this test"
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     pytest_options.add_options(parser)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     for marker in pytest_options.MARKERS:
         config.addinivalue_line("markers", marker)
@@ -52,6 +53,9 @@ def pytest_configure(config: pytest.Config) -> None:
     module = "pytest_replay" if present else "pytest_without_benchmark"
     config.pluginmanager.import_plugin(f"benchrack.{module}")
     config.stash[CASES] = {}
+    if asked := config.getoption("benchmark_json", None):
+        with contextlib.suppress(OSError):  # pytest-benchmark says why it can't write
+            Path(asked).parent.mkdir(parents=True, exist_ok=True)
 
 
 # --- from the sweep to tests ------------------------------------------------------------------
@@ -109,12 +113,6 @@ def _case_of(item: pytest.Item) -> Case | None:
         return None
     known = item.config.stash[CASES].get(pytest_options.scenario_of(item) or "", {})
     return known.get(parameters.get("case", ""))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if _case_of(item) is not None:  # a skipped case does not use pytest-benchmark's fixture
-            item.add_marker(pytest.mark.filterwarnings(UNUSED_FIXTURE))
 
 
 # --- before the first case --------------------------------------------------------------------
@@ -196,6 +194,7 @@ def measured(
     run, bench, progress = config.stash[RUN], config.stash[BENCH], config.stash[PROGRESS]
 
     def measure(case: Case) -> Measurement:
+        __tracebackhide__ = True
         place = f"{run.total - len(run.planned) + 1} of {run.total}, {case.id}"
         bench.progress = lambda phase: progress.show(f"[{place}: {phase}]")
         measurement = _outcome_of(lambda: run_case(bench, case), run, case, nodeid)
@@ -219,6 +218,7 @@ def _outcome_of(
     measure: Callable[[], Measurement], run: Run, case: Case, nodeid: str
 ) -> Measurement:
     """The measurement, or its absence noted with the reason: as a skip or a failure."""
+    __tracebackhide__ = True
     try:
         return measure()
     except UnsupportedError as error:
@@ -230,11 +230,11 @@ def _outcome_of(
     except BenchrackError as error:
         run.note(case, "failed", str(error), nodeid)
         pytest.fail(str(error), pytrace=False)
+    except (KeyboardInterrupt, SystemExit, pytest.exit.Exception) as error:  # Ctrl-C, SIGTERM
+        run.note(case, "interrupted", str(error) or type(error).__name__, nodeid)
+        raise
     except Exception as error:
         run.note(case, "failed", f"{type(error).__name__}: {error}", nodeid)
-        raise
-    except BaseException as error:  # Ctrl-C, SIGTERM
-        run.note(case, "interrupted", str(error) or type(error).__name__, nodeid)
         raise
 
 
@@ -256,13 +256,15 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
     if run is None:
         return (yield)
     run.end(str(session.shouldfail or session.shouldstop or "the run was interrupted"))
-    try:
-        result = yield  # pytest-benchmark writes the file of --benchmark-json here
-    except OSError as error:
-        run.problems.append(f"pytest-benchmark could not write its JSON: {error}")
-        result = None
     write_results(session.config, run)
-    return result
+    try:
+        return (yield)  # pytest-benchmark writes the file of --benchmark-json, pytest its summary
+    except OSError as error:
+        run.json_failed(error)
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:  # the summary, which the error kept from being printed
+            print_results(reporter, run)
+        return None
 
 
 @pytest.hookimpl(optionalhook=True)

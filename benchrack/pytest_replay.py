@@ -6,7 +6,7 @@ the samples come first, and `pedantic` replays them on a timer that reads them b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -40,7 +40,7 @@ def recorded_timer(request: pytest.FixtureRequest) -> RecordedTimer:
 
 
 @pytest.fixture
-def replay(recorded_timer: RecordedTimer, benchmark: Any) -> Replay:
+def replay(recorded_timer: RecordedTimer, benchmark: Any) -> Iterator[Replay]:
     """`replay(seconds_per_batch, extra_info)` gives pytest-benchmark's statistics of them, or None
     where benchmarks are disabled."""
 
@@ -50,4 +50,5 @@ def replay(recorded_timer: RecordedTimer, benchmark: Any) -> Replay:
         benchmark.pedantic(lambda: None, rounds=len(samples), iterations=1)
         return benchmark.stats
 
-    return replay_samples
+    yield replay_samples
+    benchmark.skipped = True  # a case that failed or was interrupted did not forget to measure

@@ -33,13 +33,12 @@ def write_results(config: pytest.Config, run: Run) -> None:
     where no case was measured, so then it is written here.
     """
     if not config.pluginmanager.hasplugin("benchmark"):
-        run.json_path = None
         return
     asked = config.getoption("benchmark_json", None)
-    if asked and Path(asked).exists() and run.benchmarks:
+    if asked and run.benchmarks:
         run.json_path = Path(asked)
-        return
-    run.json_path = run.write_json(_document(config, run), Path(asked) if asked else None)
+    else:
+        run.json_path = run.write_json(_document(config, run), Path(asked) if asked else None)
 
 
 def _document(config: pytest.Config, run: Run) -> dict[str, Any]:

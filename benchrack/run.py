@@ -111,9 +111,14 @@ class Run:
         except OSError as error:
             with contextlib.suppress(OSError):
                 partial.unlink(missing_ok=True)
-            self.problems.append(
-                f"{path} can't be written: {error.strerror}. The journal {self.journal.path} has "
-                f"all records: benchrack report {self.journal.path}"
-            )
+            self.json_failed(error, path)
             return None
         return path
+
+    def json_failed(self, error: OSError, path: Path | None = None) -> None:
+        """Remember that the JSON is missing, and where its records are."""
+        self.json_path = None
+        self.problems.append(
+            f"{path or error.filename} can't be written: {error.strerror}. The journal "
+            f"{self.journal.path} has all records: benchrack report {self.journal.path}"
+        )

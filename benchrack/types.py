@@ -242,7 +242,8 @@ class Backend:
 
     `requires` are the modules that must be importable, `extra` the extra of Benchrack that brings
     them. `unsupported(device)` gives the reason why it can't run there, or None; `prepare` raises
-    UnsupportedError, WeightsError or OutOfMemoryError.
+    UnsupportedError, WeightsError or OutOfMemoryError. `runs_as(device)` says in a few words which
+    engine and arithmetic to expect there, as far as that is known before a session is prepared.
     """
 
     name: str
@@ -251,5 +252,6 @@ class Backend:
     summary: str
     prepare: Callable[[PrepareRequest], Session]
     unsupported: Callable[[Device], str | None] = lambda device: None
+    runs_as: Callable[[Device], str] = lambda device: ""
     requires: tuple[str, ...] = ()
     extra: str = ""

@@ -16,7 +16,6 @@ from benchrack.reports.layout import (
     key_columns,
     listed,
     whole,
-    words,
 )
 from benchrack.reports.numbers import percent, percent_bounds
 from benchrack.reports.pooling import Pool, pool
@@ -32,27 +31,24 @@ def accuracy_table(results: Results) -> Table | None:
     if not pools:
         return None
     columns = [
-        Column(header="weights", cell=_weights),
         Column(header="N", cell=lambda p: whole(a.images if (a := _accuracy(p)) else None)),
-        _share("top-1 %", lambda a: a.top1),
-        _share("top-5 %", lambda a: a.top5),
+        _share("top-1", lambda a: a.top1),
+        _share("top-5", lambda a: a.top5, bounds=False),
         _number("drop", lambda a: a.top1_drop_points, 2),
-        _share("agree %", lambda a: a.agreement, bounds=False),
+        _share("agree", lambda a: a.agreement, bounds=False),
         _number("cosine", lambda a: a.logit_cosine, 5),
     ]
     keys = key_columns(pools)
     if len({p.case.batch_size for p in pools}) > 1:
         keys.append(BATCH)
-    return listed("Accuracy versus precision", pools, keys, columns, _notes(pools), _remarks)
+    return listed(
+        "Accuracy versus precision", pools, keys, columns, notes=_notes(pools), remarks=_remarks
+    )
 
 
 def _accuracy(p: Pool) -> Accuracy | None:
     """Accuracy is not a matter of time: of several starts the last speaks for all."""
     return p.starts[-1].measurement.accuracy if p.starts else None
-
-
-def _weights(p: Pool) -> Cell:
-    return words(p.starts[-1].measurement.preparation.weights_used) if p.starts else EMPTY
 
 
 def _share(
@@ -97,9 +93,13 @@ def _remarks(p: Pool) -> list[str]:
 
 def _notes(pools: list[Pool]) -> list[str]:
     notes = [
-        "Shares of N pictures, with their 95 % interval.",
-        "drop: FP32's top-1 less this one, in points; agree, cosine: top-1 and logits with FP32's.",
+        "top-1, top-5, agree (the same top-1 as FP32): % of N pictures, with 95 % interval.",
+        "drop: FP32's top-1 less this one, in points; cosine: of the logits and FP32's.",
     ]
+    used = dict.fromkeys((p.case.model, p.weights) for p in pools if p.weights)
+    if used and not any(column.header == "weights" for column in key_columns(pools)):
+        named = "; ".join(f"{model}: {weights}" for model, weights in used)
+        notes.append(f"Weights: {named}.")
     if any(not s.measurement.preparation.trained for p in pools for s in p.starts):
         notes.append("Untrained weights have no accuracy, only their agreement with FP32.")
     return notes + common_notes(pools)

@@ -39,7 +39,7 @@ def latency_table(results: Results) -> Table | None:
         "A percentile is empty where there are too few samples for it.",
         *common_notes(pools),
     ]
-    return listed("Latency, ms a batch", pools, [*key_columns(pools), BATCH], columns, notes)
+    return listed("Latency, ms a batch", pools, [*key_columns(pools), BATCH], columns, notes=notes)
 
 
 def _latencies(p: Pool) -> list[Latency]:

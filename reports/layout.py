@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -190,31 +191,37 @@ def listed(
     pools: Sequence[Pool],
     keys: Sequence[Column],
     columns: Sequence[Column],
+    *,
     notes: Iterable[str],
     remarks: Callable[[Pool], Sequence[str]] = lambda pool: (),
 ) -> Table:
-    """A table with one pool a row, and a last column for the marks of those that have any."""
+    """A table with one pool a row. Marks stand at the first of its figures, which is always shown;
+    of the others, those that any row fills."""
     footnotes = Footnotes()
 
-    def mark(pool: Pool) -> Cell:
+    def marked(cell: Cell, pool: Pool) -> Cell:
         numbers = footnotes.of(pool, remarks=remarks(pool))
         if not pool.starts:
             return missed(pool, numbers)
-        return Cell(notes=numbers, invalid=bool(pool.reasons))
+        return dataclasses.replace(cell, notes=numbers, invalid=bool(pool.reasons))
 
-    every = [*keys, *columns, Column(header="remarks", cell=mark)]
+    keys = list(keys)
     if any(len(p.starts) > 1 for p in pools):
-        starts = Column(header="starts", cell=lambda p: whole(len(p.starts) or None))
-        every.insert(len(keys), starts)
-    rows = [[column.cell(pool) for column in every] for pool in pools]
-    shown = [
-        i for i, _ in enumerate(every) if i < len(keys) or any(not row[i].empty for row in rows)
-    ]
+        keys.append(Column(header="starts", cell=lambda p: whole(len(p.starts) or None)))
+    cells = [[column.cell(pool) for column in columns] for pool in pools]
+    shown = [i for i, _ in enumerate(columns) if i == 0 or any(not row[i].empty for row in cells)]
     return Table(
         title=title,
-        headers=tuple(every[i].header for i in shown),
+        headers=(*(k.header for k in keys), *(columns[i].header for i in shown)),
         keys=len(keys),
-        rows=tuple(tuple(row[i] for i in shown) for row in rows),
+        rows=tuple(
+            (
+                *(key.cell(pool) for key in keys),
+                marked(row[0], pool),
+                *(row[i] for i in shown[1:]),
+            )
+            for pool, row in zip(pools, cells, strict=True)
+        ),
         notes=tuple(notes),
         footnotes=tuple(footnotes.texts),
     )

@@ -42,15 +42,13 @@ class Pool:
 
     @property
     def data(self) -> str:
-        """The data set that was used, or where nothing was, asked for."""
-        used = self.starts[0].measurement.preparation.data_used if self.starts else ""
-        return used or self.case.dataset
+        """The data set that was used."""
+        return self.starts[0].measurement.preparation.data_used if self.starts else ""
 
     @property
     def weights(self) -> str:
-        """The weights that were used, or where none were, asked for."""
-        used = self.starts[0].measurement.preparation.weights_used if self.starts else ""
-        return used or self.case.weights
+        """The weights that were used."""
+        return self.starts[0].measurement.preparation.weights_used if self.starts else ""
 
     @property
     def reasons(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from benchrack.reports.accuracy import accuracy_table
 from benchrack.reports.files import REPORT
 from benchrack.reports.latency import latency_table
 from benchrack.reports.layout import Cell, Table
+from benchrack.reports.power import power_table
 from benchrack.reports.records import Results, Run
 from benchrack.reports.throughput import throughput_table
 from benchrack.results import SCHEMA, flatten, to_record
@@ -24,9 +25,9 @@ WIDTH = 100
 
 
 def tables(results: Results) -> list[Table]:
-    """The tables that the results fill: throughput, latency, accuracy versus precision."""
-    made = (throughput_table(results), latency_table(results), accuracy_table(results))
-    return [table for table in made if table is not None]
+    """The tables that the results fill: throughput, power, latency, accuracy versus precision."""
+    makers = (throughput_table, power_table, latency_table, accuracy_table)
+    return [table for make in makers if (table := make(results)) is not None]
 
 
 def render_all(results: Results, format: Format, width: int = WIDTH) -> str:
@@ -49,7 +50,7 @@ def _terminal(results: Results, width: int) -> str:
         head = [table.title, *(_wrapped(note, width) for note in table.notes)]
         parts = [_drawn(part, "simple") for part in _parts(table, width)]
         foot = [_wrapped(text, width, f"[{n}] ") for n, text in enumerate(table.footnotes, 1)]
-        blocks.append("\n".join(head) + "\n\n" + "\n\n".join(parts) + "\n" + "\n".join(foot))
+        blocks.append("\n\n".join(["\n".join(head), *parts, "\n".join(foot)]))
     blocks += ["\n".join(_wrapped(note, width, "Note: ") for note in results.notes)]
     return "\n\n".join(block.rstrip("\n") for block in blocks if block)
 
@@ -63,7 +64,7 @@ def _wrapped(text: str, width: int, label: str = "") -> str:
 
 def _parts(table: Table, width: int) -> list[Table]:
     """The table, or where it is too wide several, each with the key columns and some others."""
-    widths = [max(map(len, column)) + 2 for column in _columns(table)]
+    widths = [max(len(header) + 2, *map(len, texts)) + 2 for header, *texts in _columns(table)]
     keys = sum(widths[: table.keys])
     parts: list[list[int]] = []
     room = 0

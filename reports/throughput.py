@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchrack.reports.layout import (
     EMPTY,
@@ -26,8 +27,6 @@ COPIES = {
     "include": "Copies to the device and back are inside the time.",
     "exclude": "Copies to the device and back are not inside the time.",
 }
-# Key columns that a case without a measurement can't fill.
-OF_THE_ENGINE = ("engine", "device", "copies")
 
 
 def throughput_table(results: Results) -> Table | None:
@@ -37,14 +36,11 @@ def throughput_table(results: Results) -> Table | None:
         return None
     columns = key_columns(pools)
     headers = [column.header for column in columns]
-    known = [i for i, header in enumerate(headers) if header not in OF_THE_ENGINE]
     rows: dict[tuple[Cell, ...], dict[int, Pool]] = {}
     for p in sorted(pools, key=lambda p: not p.starts):  # those without a measurement find a row
         key = tuple(column.cell(p) for column in columns)
         if not p.starts:
-            key = next(
-                (k for k in rows if all(k[i] == key[i] for i in known) and _free(rows[k], p)), key
-            )
+            key = next((k for k, row in rows.items() if _belongs(p, row)), key)
         rows.setdefault(key, {})[p.case.batch_size] = p
 
     order = {id(p): i for i, p in enumerate(pools)}
@@ -69,8 +65,13 @@ def throughput_table(results: Results) -> Table | None:
     )
 
 
-def _free(row: dict[int, Pool], p: Pool) -> bool:
-    return p.case.batch_size not in row
+def _belongs(p: Pool, row: Mapping[int, Pool]) -> bool:
+    """Whether a case without a measurement, so without an engine, is the gap in a row."""
+    wanted = dataclasses.replace(p.case, batch_size=0)
+    return p.case.batch_size not in row and any(
+        p.machine == q.machine and wanted == dataclasses.replace(q.case, batch_size=0)
+        for q in row.values()
+    )
 
 
 def _rates(p: Pool) -> list[Interval]:

@@ -200,7 +200,7 @@ class Card:
     def result(self, method: Method, start_s: float, stop_s: float) -> Result:
         if self.lost is not None:
             return Result()
-        window = (self.times_s, self.power_w, start_s, stop_s)
+        window = (self._seen_s(method), self.power_w, start_s, stop_s)
         sampled_j = energy.trapezoid(*window) if self.times_s else None
         if method == "counter":
             return self._counted(start_s, stop_s, sampled_j)
@@ -208,6 +208,11 @@ class Card:
             return Result()
         uncertainty_j = energy.sampled_uncertainty(*window, lag_s=self.sensor_period_s)
         return Result(sampled_j, uncertainty_j)
+
+    def _seen_s(self, method: Method) -> list[float]:
+        """When the power was as sampled: half a period before, on average, of an observed sensor."""
+        late_s = self.sensor_period_s / 2 if self.observed and method == "sampled" else 0.0
+        return [time_s - late_s for time_s in self.times_s]
 
     def _counted(self, start_s: float, stop_s: float, sampled_j: float | None) -> Result:
         first, last = self.first, self.last

@@ -5,7 +5,9 @@ import pytest
 
 from benchrack.comparison import assess_accuracy, check_outputs, cosines
 
-REFERENCE = np.array([[4.0, 0, 0, 0, 0, 0], [0, 4, 0, 0, 0, 0], [0, 0, 4, 0, 0, 0], [0, 0, 0, 4, 0, 0]])
+REFERENCE = np.array(
+    [[4.0, 0, 0, 0, 0, 0], [0, 4, 0, 0, 0, 0], [0, 0, 4, 0, 0, 0], [0, 0, 0, 4, 0, 0]]
+)
 
 
 def test_top1_top5_drop_and_agreement():

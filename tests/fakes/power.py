@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class FakeClock:
@@ -99,3 +101,12 @@ class Sensor:
         if not self.averaging_s:
             return trace.power(tick)
         return trace.energy(tick - self.averaging_s, tick) / self.averaging_s
+
+
+def recorded(path: Path) -> PowerTrace:
+    """A trace from a CSV file with the columns time_s and power_w; lines with # are remarks."""
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return PowerTrace((float(row["time_s"]), float(row["power_w"])) for row in csv.DictReader(lines))
+
+
+TRACES = Path(__file__).parent / "traces"

@@ -1,0 +1,163 @@
+"""The command line: `benchrack list | report | cache`. Each command imports what it needs itself,
+so that `--help` is instant."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from benchrack.errors import BenchrackError, ResultsError, UnknownNameError
+
+if TYPE_CHECKING:
+    from benchrack.reports.tables import Format
+
+KINDS = ("backends", "models", "datasets", "hardware", "sweeps", "plugins")
+FORMATS = ("terminal", "markdown", "csv", "json")
+RESULTS = Path("results")
+MINIMUM_WIDTH, PAGE_WIDTH = 60, 100
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Commands(click.Group):
+    """Errors that speak to the user are one line and exit code 2; a traceback is a bug."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BenchrackError as error:
+            complain(str(error))
+            ctx.exit(2)
+
+
+def complain(message: str) -> None:
+    click.echo(f"benchrack: {message}", err=True)
+
+
+def disable_plugins(command: F) -> F:
+    """The option of every command that asks the plugins."""
+    return click.option(
+        "--disable-plugins",
+        "disabled",
+        multiple=True,
+        metavar="NAMES",
+        help="Switch plugins off: names of plugins or distributions, commas between.",
+    )(command)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="benchrack")
+def cli() -> None:
+    """Benchrack: what precision, batch size and device count cost and buy on this machine.
+
+    Measuring is pytest's: `pytest -m inference`.
+    """
+
+
+@cli.command("list")
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("names", nargs=-1)
+@disable_plugins
+@click.pass_context
+def list_(ctx: click.Context, kind: str, names: tuple[str, ...], disabled: tuple[str, ...]) -> None:
+    """Show what is registered, or some of it by NAMES: by whom, and what it needs.
+
+    Cards that are named stand side by side. Exit code 1 when a plugin is broken.
+    """
+    from benchrack import inventory
+    from benchrack.registry import load_registry
+
+    registry = load_registry(disabled=disabled)
+    click.echo(inventory.render(kind, registry, names))
+    for problem in registry.problems:
+        complain(str(problem))
+    ctx.exit(1 if registry.problems else 0)
+
+
+@cli.command()
+@click.argument("paths", nargs=-1, metavar="[FILES OR FOLDERS]...", type=click.Path(path_type=Path))
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path))
+@click.pass_context
+def report(
+    ctx: click.Context, paths: tuple[Path, ...], format_: Format, output: Path | None
+) -> None:
+    """Build the tables from results: pytest-benchmark's JSON, or journals of runs that were killed.
+
+    Without files, from the newest run in ./results. Exit code 1 when some file could not be read.
+    """
+    from benchrack.reports.records import load, newest_run
+    from benchrack.reports.tables import render_all
+
+    results = load(paths or newest_run(RESULTS))
+    for problem in results.problems:
+        complain(problem)
+    if not results.records and not results.misses:
+        raise ResultsError("there is nothing to report: no case was read from any file")
+    text = render_all(results, format_, PAGE_WIDTH if output else _terminal_width())
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        _write(output, text)
+    ctx.exit(1 if results.problems else 0)
+
+
+def _terminal_width() -> int:
+    """The terminal's width where there is one, else that of a page."""
+    return max(MINIMUM_WIDTH, shutil.get_terminal_size((PAGE_WIDTH, 24)).columns)
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise ResultsError(f"{path} can't be written: {error.strerror}") from error
+
+
+@cli.group(invoke_without_command=True)
+@click.pass_context
+def cache(ctx: click.Context) -> None:
+    """Show the slow products kept on disk: exports, calibrations, quantised models, weights."""
+    if ctx.invoked_subcommand is None:
+        from benchrack import inventory
+        from benchrack.cache import Cache
+
+        click.echo(inventory.render_cache(Cache.default()))
+
+
+@cache.command()
+@click.argument("kind", required=False)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def clear(kind: str | None, yes: bool) -> None:
+    """Remove everything from the cache, or the products of one KIND."""
+    from benchrack.cache import Cache
+    from benchrack.inventory import size
+
+    store = Cache.default()
+    entries = [e for e in store.entries() if kind in (None, e.kind)]
+    if kind and not entries:
+        raise UnknownNameError("kind of cache entry", kind, {e.kind for e in store.entries()})
+    total = size(sum(e.size_bytes for e in entries))
+    if entries and not yes:
+        click.confirm(f"Remove {len(entries)} entries, {total}, from {store.root}?", abort=True)
+    click.echo(f"Freed {size(store.clear(kind))}.")
+
+
+def main() -> None:
+    """The entry point of the `benchrack` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal without × and ± still shows the figures
+            stream.reconfigure(errors="replace")
+    cli(prog_name="benchrack")

@@ -1,0 +1,262 @@
+"""Windows, the sampler, and what goes into the record, with meters made for the test."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from fakes.power import FakeClock
+
+from benchrack.errors import UnsupportedError
+from benchrack.metering import Idle, Opened, measure_idle, open_meters, power_of, window
+from benchrack.meters import Conditions, Meter, Reading
+from benchrack.results import Power, flatten, unflatten
+from benchrack.sampler import Sampler
+
+
+class SteadyMeter:
+    """Reads a constant power; counts how it is called."""
+
+    method = "sampled"
+    devices = ("thing",)
+    sensor_period_s = 0.1
+
+    def __init__(self, clock, power_w=100.0, name="steady", domain="accelerator", period_s=0.1):
+        self.clock, self.power_w, self.name, self.domain = clock, power_w, name, domain
+        self.period_s = period_s
+        self.times, self.begun, self.closed = [], 0, 0
+
+    def begin(self):
+        self.begun += 1
+        self.times = []
+
+    def sample(self):
+        self.times.append(self.clock())
+
+    def end(self, start_s, stop_s):
+        return [reading(self, stop_s - start_s)]
+
+    def close(self):
+        self.closed += 1
+
+
+class BrokenMeter(SteadyMeter):
+    """Its driver fails after some samples."""
+
+    def sample(self):
+        super().sample()
+        if len(self.times) > 3:
+            raise RuntimeError("cable pulled")
+
+
+def reading(meter, window_s=2.0, **changes):
+    return Reading(
+        **{
+            "meter": meter.name,
+            "domain": meter.domain,
+            "devices": meter.devices,
+            "method": meter.method,
+            "window_s": window_s,
+            "energy_j": meter.power_w * window_s,
+            "uncertainty_j": 1.0,
+            "sampling_period_s": meter.period_s,
+            "sensor_period_s": meter.sensor_period_s,
+            "minimum_window_s": 1.0,
+            "energy_by_device_j": (meter.power_w * window_s,),
+        }
+        | changes
+    )
+
+
+def test_a_meter_that_cannot_be_opened_is_absent_with_its_reason():
+    def refuse(devices, clock):
+        raise UnsupportedError("the cable is missing")
+
+    def break_down(devices, clock):
+        raise ZeroDivisionError("oops")
+
+    clock = FakeClock()
+    steady = SteadyMeter(clock)
+    opened = open_meters(
+        [
+            Meter(name="refusing", summary="", open=refuse),
+            Meter(name="broken", summary="", open=break_down),
+            Meter(name="steady", summary="", open=lambda devices, clock: steady),
+        ],
+        [],
+        clock,
+    )
+    assert opened.meters == (steady,)
+    assert opened.absent["refusing"] == "the cable is missing"
+    assert "ZeroDivisionError: oops" in opened.absent["broken"]
+    assert opened.minimum_window_s == pytest.approx(1.0)
+    opened.close()
+    assert steady.closed == 1
+
+
+def test_a_window_is_sampled_at_both_edges_and_at_its_period_between():
+    clock = FakeClock()
+    meter = SteadyMeter(clock)
+    with window([meter], clock, threaded=False) as seen:
+        while clock() < 10.0:
+            clock.sleep(max(1e-3, seen.sampler.sample_due()))
+    assert (meter.times[0], meter.times[-1]) == (seen.start_s, seen.stop_s)
+    assert len(meter.times) == pytest.approx(102, abs=3)
+    gaps = [b - a for a, b in zip(meter.times, meter.times[1:], strict=False)][:-1]
+    assert 0.05 <= min(gaps) < 0.06
+    assert 0.14 < max(gaps) <= 0.152
+
+
+def test_an_exception_passes_through_and_leaves_no_readings():
+    clock = FakeClock()
+    with pytest.raises(KeyboardInterrupt), window([SteadyMeter(clock)], clock) as seen:
+        raise KeyboardInterrupt
+    assert seen.readings == ()
+    assert not [t for t in threading.enumerate() if t.name == "benchrack-sampler"]
+
+
+def test_no_meters_no_thread():
+    before = threading.active_count()
+    with window([]) as seen:
+        assert threading.active_count() == before
+    assert seen.readings == ()
+    assert measure_idle([]) == {}
+
+
+def test_the_thread_samples_and_stops():
+    """In real time, without sleeping on it: waits for three samples, then for the thread's end."""
+    enough = threading.Event()
+
+    class Waiting(SteadyMeter):
+        def sample(self):
+            super().sample()
+            if len(self.times) == 3:
+                enough.set()
+
+    meter = Waiting(time.perf_counter, period_s=0.05)
+    with window([meter]) as seen:
+        assert enough.wait(5)
+    assert not [t for t in threading.enumerate() if t.name == "benchrack-sampler"]
+    assert len(meter.times) >= 4
+    assert seen.readings[0].energy_j == pytest.approx(100 * seen.readings[0].window_s)
+
+
+def test_a_meter_that_fails_is_reported_and_the_others_go_on():
+    clock = FakeClock()
+    broken, steady = BrokenMeter(clock, name="broken"), SteadyMeter(clock)
+    with window([broken, steady], clock, threaded=False) as seen:
+        while clock() < 2.0:
+            clock.sleep(max(1e-3, seen.sampler.sample_due()))
+    first, second = seen.readings
+    assert first.energy_j is None
+    assert first.faults == ("broken failed: RuntimeError: cable pulled",)
+    assert len(broken.times) == 4
+    assert second.energy_j == pytest.approx(100 * seen.readings[1].window_s)
+
+
+def test_a_costly_sample_is_taken_less_often():
+    """3 ms of CPU a sample: the period grows until that is less than half a percent of a core."""
+    clock = FakeClock()
+
+    class Costly(SteadyMeter):
+        def sample(self):
+            super().sample()
+            until = time.thread_time() + 0.003
+            while time.thread_time() < until:
+                pass
+
+    meter = Costly(clock, period_s=0.01)
+    sampler = Sampler([meter], clock)
+    while clock() < 10.0:
+        clock.sleep(max(1e-3, sampler.sample_due()))
+    assert sampler.cpu_s < 0.005 * clock()
+
+
+def test_a_meter_can_not_ask_for_too_high_a_rate():
+    clock = FakeClock()
+    meter = SteadyMeter(clock, period_s=0.0001)
+    sampler = Sampler([meter], clock)
+    while clock() < 10.0:
+        clock.sleep(max(1e-4, sampler.sample_due()))
+    assert len(meter.times) <= 210
+
+
+def test_power_of_a_card_and_its_host():
+    clock = FakeClock()
+    card, cpu = SteadyMeter(clock, 250.0), SteadyMeter(clock, 90.0, "rapl", "cpu")
+    dram = SteadyMeter(clock, 10.0, "rapl", "dram")
+    conditions = Conditions(sm_clock_mhz_min=1300.0, throttle_reasons=("sw_power_cap",))
+    power = power_of(
+        [reading(card, conditions=conditions), reading(cpu), reading(dram)],
+        Opened(meters=(card, cpu), absent={"wall": "no cable"}),
+        {"accelerator": Idle(power_w=50.0, spread_w=0.5, windows=5, window_s=1.0)},
+        device_kind="cuda",
+        images_per_s=1000.0,
+    )
+    assert power.meters == ("steady", "rapl")
+    assert power.meters_absent == ("wall: no cable",)
+    assert (power.energy_j, power.average_power_w, power.host_energy_j) == (500.0, 250.0, 200.0)
+    assert (power.idle_power_w, power.idle_power_spread_w) == (50.0, 0.5)
+    assert power.images_per_s_per_w == pytest.approx(4.0)
+    assert power.images_per_s_per_w_above_idle == pytest.approx(5.0)
+    assert (power.energy_method, power.sampling_period_s) == ("sampled", 0.1)
+    assert power.energy_window_too_short is False
+    assert (power.sm_clock_mhz_min, power.throttle_reasons) == (1300.0, ("sw_power_cap",))
+
+
+def test_power_of_a_cpu_is_its_packages_and_dram():
+    clock = FakeClock()
+    cpu, dram = (SteadyMeter(clock, w, "rapl", d) for w, d in ((90.0, "cpu"), (10.0, "dram")))
+    idle = {
+        d: Idle(power_w=p, spread_w=1, windows=5, window_s=1) for d, p in (("cpu", 30), ("dram", 5))
+    }
+    power = power_of(
+        [reading(cpu), reading(dram)],
+        Opened(meters=(cpu,)),
+        idle,
+        device_kind="cpu",
+        images_per_s=100.0,
+    )
+    assert (power.energy_j, power.idle_power_w) == (200.0, 35)
+    assert power.images_per_s_per_w_above_idle == pytest.approx(100 / 65)
+
+
+def test_what_was_not_measured_is_empty():
+    power = power_of(
+        [], Opened(absent={"nvml": "no driver"}), {}, device_kind="cuda", images_per_s=9.0
+    )
+    flat = flatten(power)
+    assert flat["meters_absent"] == ["nvml: no driver"]
+    assert {k for k, v in flat.items() if v not in (None, [])} == {"meters_absent"}
+
+
+def test_a_lost_card_leaves_no_energy_and_no_efficiency():
+    clock = FakeClock()
+    card = SteadyMeter(clock)
+    lost = reading(
+        card, energy_j=None, energy_by_device_j=(100.0, None), faults=("card 1 is lost",)
+    )
+    power = power_of([lost], Opened(meters=(card,)), {}, device_kind="cuda", images_per_s=9.0)
+    assert (power.energy_j, power.average_power_w, power.images_per_s_per_w) == (None,) * 3
+    assert power.energy_by_device_j == ()
+    assert power.meter_faults == ("card 1 is lost",)
+
+
+def test_without_idle_power_nothing_is_above_idle():
+    clock = FakeClock()
+    card = SteadyMeter(clock)
+    power = power_of(
+        [reading(card)], Opened(meters=(card,)), {}, device_kind="cuda", images_per_s=9.0
+    )
+    assert power.images_per_s_per_w == pytest.approx(0.09)
+    assert power.images_per_s_per_w_above_idle is None
+
+
+def test_power_survives_the_record():
+    clock = FakeClock()
+    card = SteadyMeter(clock)
+    power = power_of(
+        [reading(card)], Opened(meters=(card,)), {}, device_kind="cuda", images_per_s=9.0
+    )
+    assert unflatten(Power, flatten(power)) == power

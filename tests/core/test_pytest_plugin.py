@@ -1,0 +1,403 @@
+"""Benchrack as a pytest user meets it: selection, skips, interruptions, files and tables."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np  # noqa: F401 - once a process: pytest in pytest would load it again
+import pytest
+
+from benchrack import journal
+
+pytest_plugins = ["pytester"]
+
+FAKES = Path(__file__).parents[1] / "fakes"
+
+CONFTEST = f"""
+import os, signal, sys, threading
+sys.path.insert(0, {str(FAKES)!r})
+import laboratory as lab
+from benchrack import hookimpl
+from benchrack.errors import OutOfMemoryError
+
+def broken(images, matrix):
+    raise RuntimeError("kernel launch failed")
+
+def full(images, matrix):
+    raise OutOfMemoryError("3 GiB were asked for, 2 GiB are free")
+
+def ctrl_c(images, matrix):
+    raise KeyboardInterrupt
+
+def terminated(images, matrix):
+    os.kill(os.getpid(), signal.SIGTERM)
+    return images.reshape(len(images), -1) @ matrix
+
+def hanging(images, matrix):
+    open("hanging", "w").close()
+    threading.Event().wait(60)
+
+def interrupted_when_measuring(images, matrix, calls=[]):
+    calls.append(1)
+    if len(calls) > 2 + int(os.environ.get("CALLS", "0")):
+        raise KeyboardInterrupt
+    return images.reshape(len(images), -1) @ matrix
+
+@hookimpl
+def benchrack_backends():
+    return [
+        lab.backend(),
+        lab.backend("broken", compute=broken),
+        lab.backend("full", compute=full),
+        lab.backend("hanging", compute=hanging),
+        lab.backend("ctrl-c", compute=ctrl_c),
+        lab.backend("late-ctrl-c", compute=interrupted_when_measuring),
+        lab.backend("terminated", compute=terminated),
+        lab.backend("absent", unsupported=lambda device: "no such card in this machine"),
+    ]
+
+@hookimpl
+def benchrack_models():
+    return [lab.MODEL]
+
+@hookimpl
+def benchrack_datasets():
+    return [lab.DATASET]
+"""
+
+SUITE = """
+import pytest
+
+@pytest.mark.inference
+@pytest.mark.throughput
+def test_throughput(case, measured):
+    measured(case)
+
+@pytest.mark.inference
+@pytest.mark.accuracy
+def test_accuracy(case, measured):
+    measured(case)
+"""
+
+SWEEP = """
+[throughput]
+models = ["matrix"]
+backends = ["numpy-fp32"]
+batch_sizes = [1, 2]
+[accuracy]
+models = ["matrix"]
+backends = ["numpy-fp32"]
+batch_sizes = [25]
+[settings]
+reference = "numpy-fp32"
+time_limit_s = 0.02
+warmup_limit_s = 0.02
+round_s = 0.001
+inputs_mib = 1
+"""
+
+
+@pytest.fixture
+def lab(pytester, monkeypatch):
+    """A folder with fake plugins in a conftest, a suite, and a sweep; `run(...)` runs pytest."""
+    monkeypatch.setenv("BENCHRACK_CACHE_DIR", str(pytester.path / "cache"))
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_suite=SUITE)
+    (pytester.path / "mine.toml").write_text(SWEEP)
+
+    always = ("-p", "benchrack.pytest_plugin", "--sweep=mine.toml", "--color=no")
+
+    def run(*arguments):
+        return pytester.runpytest(*always, *arguments)
+
+    def run_apart(*arguments):
+        """In a process of its own: for what would interrupt this one."""
+        return pytester.runpytest_subprocess(*always, *arguments)
+
+    run.path, run.arguments, run.apart = pytester.path, always, run_apart
+    return run
+
+
+def the_json(folder):
+    (path,) = (folder / "results").glob("*.json")
+    return json.loads(path.read_text(), parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
+
+
+def the_journal(folder):
+    (path,) = (folder / "results").glob("*.jsonl")
+    return journal.read(path)
+
+
+def statuses(document):
+    return sorted(outcome["status"] for outcome in document["benchrack"]["outcomes"])
+
+
+def test_a_case_is_a_test_with_a_readable_name(lab):
+    result = lab("--collect-only", "-q")
+    result.stdout.fnmatch_lines(
+        [
+            "test_suite.py::test_throughput[[]matrix-numpy-fp32-b1-x1[]]",
+            "test_suite.py::test_throughput[[]matrix-numpy-fp32-b2-x1[]]",
+            "test_suite.py::test_accuracy[[]matrix-numpy-fp32-b25-x1[]]",
+        ]
+    )
+    assert not (lab.path / "results").exists()
+
+
+def test_a_run_leaves_tables_a_json_and_a_journal(lab):
+    result = lab("-m", "inference")
+    result.assert_outcomes(passed=3)
+    document = the_json(lab.path)
+    assert [b["name"] for b in document["benchmarks"]] == [
+        "test_throughput[matrix-numpy-fp32-b1-x1]",
+        "test_throughput[matrix-numpy-fp32-b2-x1]",
+        "test_accuracy[matrix-numpy-fp32-b25-x1]",
+    ]
+    flat = document["benchmarks"][0]["extra_info"]["benchrack"]
+    assert flat["schema"] == 1
+    assert flat["images_per_s"] > 0
+    assert document["benchmarks"][0]["params"] == {"case": "matrix-numpy-fp32-b1-x1"}
+    contents = the_journal(lab.path)
+    assert contents.complete
+    recorded = [m.seconds_per_batch for _, m in contents.measurements]
+    assert [tuple(b["stats"]["data"]) for b in document["benchmarks"]] == recorded
+    result.stdout.fnmatch_lines(["*benchrack*", "*matrix*numpy-fp32*", "results: results/*.json"])
+    result.stdout.no_fnmatch_line("*Name (time in*")  # pytest-benchmark's table
+
+
+def test_seconds_per_batch_are_pytest_benchmarks_statistics(lab):
+    lab("-k", "throughput and b2")
+    (benchmark,) = the_json(lab.path)["benchmarks"]
+    rate = benchmark["extra_info"]["benchrack"]["images_per_s"]
+    assert 2 / benchmark["stats"]["median"] == pytest.approx(rate, rel=0.25)
+    assert benchmark["stats"]["rounds"] == benchmark["extra_info"]["benchrack"]["rounds"]
+
+
+def test_unsupported_and_out_of_memory_are_skips_with_reasons(lab):
+    result = lab("-m", "throughput", "--backends=absent,full,numpy-fp32", "-rs")
+    assert result.ret == 0
+    result.assert_outcomes(passed=2, skipped=4)
+    result.stdout.fnmatch_lines_random(
+        ["*SKIPPED*no such card in this machine*", "*SKIPPED*out of memory: 3 GiB were asked*"]
+    )
+    document = the_json(lab.path)
+    assert statuses(document) == ["out-of-memory"] * 2 + ["unsupported"] * 2
+    assert len(document["benchmarks"]) == 2
+    assert "was not used at all" not in result.stdout.str()
+
+
+def test_a_run_in_which_nothing_succeeds_still_writes_its_json(lab):
+    result = lab("--backends=absent")
+    assert result.ret == 0
+    document = the_json(lab.path)
+    assert document["benchmarks"] == []
+    assert statuses(document) == ["unsupported"] * 3
+    assert "machine_info" in document
+
+
+def test_an_exception_in_one_case_fails_it_and_the_sweep_goes_on(lab):
+    result = lab("-m", "throughput", "--backends=broken,numpy-fp32")
+    result.assert_outcomes(failed=2, passed=2)
+    result.stdout.fnmatch_lines(["*RuntimeError: kernel launch failed*"])
+    document = the_json(lab.path)
+    assert statuses(document) == ["failed"] * 2
+    assert document["benchrack"]["outcomes"][0]["reason"] == "RuntimeError: kernel launch failed"
+    assert len(document["benchmarks"]) == 2
+
+
+def test_dash_x_notes_what_was_not_reached(lab):
+    result = lab("-x", "-m", "throughput", "--backends=broken,numpy-fp32")
+    result.assert_outcomes(failed=1)
+    assert statuses(the_json(lab.path)) == ["failed", "not-run", "not-run", "not-run"]
+
+
+def test_last_failed_runs_only_what_failed(lab):
+    lab("-m", "throughput", "--backends=broken,numpy-fp32")
+    result = lab("-m", "throughput", "--backends=broken,numpy-fp32", "--lf")
+    result.assert_outcomes(failed=2)
+
+
+def test_a_selection_of_nothing_says_so_and_leaves_no_results(lab):
+    result = lab("-k", "no_such_test")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert not (lab.path / "results").exists()
+
+
+def test_ctrl_c_in_warm_up_keeps_the_cases_before(lab):
+    result = lab.apart("-m", "throughput", "--backends=numpy-fp32,ctrl-c")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    document = the_json(lab.path)
+    assert len(document["benchmarks"]) == 2
+    assert statuses(document) == ["interrupted", "not-run"]
+    assert the_journal(lab.path).complete
+
+
+def test_ctrl_c_while_measuring_never_keeps_a_truncated_case(lab, monkeypatch):
+    monkeypatch.setenv("CALLS", "30")
+    result = lab.apart(
+        "-m", "throughput", "--backends=numpy-fp32,late-ctrl-c", "--set=time_limit_s=9"
+    )
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    names = [b["name"] for b in the_json(lab.path)["benchmarks"]]
+    assert not any("late-ctrl-c" in name for name in names)
+
+
+def test_sigterm_ends_the_run_with_its_files(lab):
+    result = lab.apart("-m", "throughput", "--backends=numpy-fp32,terminated")
+    assert result.ret == 128 + signal.SIGTERM
+    document = the_json(lab.path)
+    assert len(document["benchmarks"]) == 2
+    assert "interrupted" in statuses(document)
+
+
+def test_sigkill_leaves_the_journal(lab):
+    """Nothing can be written after SIGKILL; what was measured is in the journal already."""
+    environment = os.environ | {"BENCHRACK_CACHE_DIR": str(lab.path / "cache")}
+    selection = ("-m", "throughput", "--backends=numpy-fp32,hanging")
+    run = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *lab.arguments, *selection],
+        cwd=lab.path,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while not (lab.path / "hanging").exists() and time.monotonic() < deadline:
+            os.sched_yield()
+    finally:
+        run.kill()
+        run.wait()
+    contents = the_journal(lab.path)
+    assert not contents.complete
+    assert len(contents.measurements) == 2
+    assert not list((lab.path / "results").glob("*.json"))
+
+
+def test_without_pytest_benchmark_the_journal_has_everything(lab):
+    result = lab("-m", "throughput", "-p", "no:benchmark")
+    result.assert_outcomes(passed=2)
+    assert len(the_journal(lab.path).measurements) == 2
+    result.stdout.fnmatch_lines(["*matrix*numpy-fp32*", "results: results/*.jsonl"])
+
+
+def test_with_benchmarks_disabled_the_journal_has_everything(lab):
+    result = lab("-m", "throughput", "--benchmark-disable")
+    result.assert_outcomes(passed=2)
+    assert len(the_journal(lab.path).measurements) == 2
+    result.stdout.fnmatch_lines(["*matrix*numpy-fp32*"])
+
+
+def test_benchmark_only_keeps_the_suites(lab):
+    lab("--benchmark-only").assert_outcomes(passed=3)
+
+
+def test_benchmark_skip_skips_them(lab):
+    lab("--benchmark-skip").assert_outcomes(skipped=3)
+
+
+def test_a_json_that_the_user_names_is_written_there_even_into_a_missing_folder(lab):
+    lab("-m", "throughput", "--benchmark-json=new/folder/mine.json").assert_outcomes(passed=2)
+    document = json.loads((lab.path / "new" / "folder" / "mine.json").read_text())
+    assert len(document["benchmarks"]) == 2
+    assert document["benchrack"]["schema"] == 1
+    assert not list((lab.path / "results").glob("*.json"))
+
+
+def test_a_json_that_the_user_names_is_written_even_when_nothing_succeeds(lab):
+    lab("--backends=absent", "--benchmark-json=mine.json")
+    assert json.loads((lab.path / "mine.json").read_text())["benchmarks"] == []
+
+
+def test_results_go_where_the_option_says(lab):
+    lab("-k", "b1", "--results=elsewhere/deep").assert_outcomes(passed=1)
+    assert list((lab.path / "elsewhere" / "deep").glob("*.json"))
+
+
+def test_a_results_folder_that_can_not_be_written_is_said_before_measuring(lab):
+    (lab.path / "file").write_text("")
+    result = lab("--results=file/results")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*ERROR: the journal*can't be written: Not a directory*"])
+
+
+def test_a_full_disk_loses_nothing_that_can_be_kept(lab, monkeypatch):
+    """Writing fails from the second record on: the tables are complete, and the loss is said."""
+    import errno
+
+    real, calls = os.write, []
+
+    def failing(descriptor, data):
+        if data.startswith(b'{"kind": "measurement"'):
+            calls.append(data)
+            if len(calls) > 1:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data)
+
+    monkeypatch.setattr("os.write", failing)
+    result = lab("-m", "throughput")
+    result.assert_outcomes(passed=2)
+    assert len(the_json(lab.path)["benchmarks"]) == 2
+    assert len(the_journal(lab.path).measurements) == 1
+    result.stdout.fnmatch_lines(["*matrix*numpy-fp32*", "*No space left on device*"])
+
+
+def test_a_json_that_can_not_be_written_points_to_the_journal(lab, monkeypatch):
+    def failing(source, target):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", failing)
+        result = lab("-m", "throughput")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*No space left on device. The journal *.jsonl has all records*"])
+    assert not [p for p in (lab.path / "results").iterdir() if p.suffix != ".jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--models=matrx"], "unknown model 'matrx'. Did you mean 'matrix'?"),
+        (["--backends=nope"], "unknown backend 'nope'. Known: "),
+        (["--sweep=nope"], "unknown sweep 'nope'"),
+        (["--sweep=absent.toml"], "absent.toml can't be read"),
+        (["--set", "time=3"], "unknown setting 'time'"),
+        (["--batch-sizes=0"], "whole numbers from 1, found '0'"),
+        (["--device=cuda:9"], "no NVIDIA card is visible"),
+        (["--device=tpu"], "--device=tpu"),
+        (["--dataset=nope"], "unknown dataset 'nope'"),
+    ],
+)
+def test_a_wrong_option_is_one_readable_line(lab, arguments, words):
+    result = lab(*arguments)
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    text = result.stdout.str() + result.stderr.str()
+    assert words in text
+    assert "Traceback" not in text
+
+
+def test_a_verbose_run_shows_what_each_case_measured(lab):
+    lab("-v", "-k", "b1").stdout.fnmatch_lines(["*b1-x1* images/s*"])
+    lab("-v", "-m", "accuracy").stdout.fnmatch_lines(["*b25-x1* top-1 90.0 % of 40*"])
+
+
+def test_nothing_is_drawn_into_a_pipe(lab):
+    assert "\x1b" not in lab().stdout.str()
+
+
+def test_a_scenario_that_the_sweep_lacks_is_a_skip_with_its_reason(lab):
+    (lab.path / "mine.toml").write_text(SWEEP.replace("[accuracy]", "[latency]"))
+    lab("-rs", "-m", "accuracy").stdout.fnmatch_lines(["*SKIPPED*the sweep has no table*accuracy*"])
+
+
+def test_markers_and_options_are_explained(lab):
+    lab("--markers").stdout.fnmatch_lines(["@pytest.mark.inference: *"])
+    lab("--help").stdout.fnmatch_lines(["Benchrack: what to measure, and on what:", "*--sweep=*"])
+
+
+def test_plugins_can_be_switched_off(lab):
+    result = lab("--disable-plugins=pytorch", "--backends=pytorch-fp32")
+    assert "unknown backend 'pytorch-fp32'" in result.stdout.str() + result.stderr.str()

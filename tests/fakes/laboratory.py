@@ -1,0 +1,178 @@
+"""A small laboratory to test in: a model that is one matrix, labelled pictures, backends whose
+speed is known by construction, and a device on a clock of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from benchrack.bench import Bench
+from benchrack.cache import Cache
+from benchrack.registry import Registry
+from benchrack.types import (
+    Backend,
+    Dataset,
+    Device,
+    Engine,
+    LoadedModel,
+    Model,
+    Preprocessing,
+    Sample,
+    Settings,
+    Split,
+)
+
+CLASSES, SIDE = 10, 8
+SHAPE = (3, SIDE, SIDE)
+
+
+class Clock:
+    """A clock that moves only when somebody waits for a device."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def load(weights, cache):
+    """The matrix of the fake network; `random` weights are untrained, as elsewhere."""
+    matrix = np.random.default_rng(7).standard_normal((np.prod(SHAPE), CLASSES))
+    return LoadedModel(
+        module=matrix.astype(np.float32),
+        weights="made up",
+        digest="0" * 64,
+        trained=weights != "random",
+        parameters=matrix.size,
+        multiply_accumulates=matrix.size,
+    )
+
+
+MODEL = Model(
+    name="matrix",
+    summary="one matrix product",
+    input_shape=SHAPE,
+    classes=CLASSES,
+    preprocessing=Preprocessing(
+        resize=SIDE, crop=SIDE, mean=(127.0,) * 3, std=(64.0,) * 3, interpolation="nearest"
+    ),
+    load=load,
+    dataset="squares",
+    requires=(),
+    extra="",
+)
+
+
+def pictures(count, start=0):
+    """Random squares, labelled by what the matrix says, but for every tenth."""
+    matrix = load("auto", None).module
+    samples = []
+    for index in range(start, start + count):
+        picture = np.random.default_rng(index).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+        values = ((picture.astype(np.float32) - 127) / 64).transpose(2, 0, 1).reshape(-1)
+        label = int((values @ matrix).argmax())
+        label = (label + 1) % CLASSES if index % 10 == 0 else label
+        samples.append(Sample(name=f"square-{index}", label=label, read=lambda p=picture: p))
+    return samples
+
+
+def open_squares(argument, settings):
+    """40 pictures to measure, 36 of which the matrix gets right; 5 to calibrate."""
+    return Split(
+        name="squares",
+        classes=CLASSES,
+        calibration=pictures(5, start=1000) if settings.calibration_batches else [],
+        measured=pictures(40),
+        digest="squares-1",
+    )
+
+
+DATASET = Dataset(name="squares", summary="random squares", open=open_squares, extra="")
+
+
+@dataclass
+class Session:
+    """Multiplies with the matrix. A batch takes `cost(index)` seconds of the device's own time."""
+
+    engine: Engine
+    loaded: LoadedModel
+    clock: Clock | None = None
+    cost: object = lambda index: 0.010
+    compute: object = lambda images, matrix: images.reshape(len(images), -1) @ matrix
+    waits: bool = True
+    closed: bool = False
+    _due: float = 0.0
+    _count: itertools.count = field(default_factory=itertools.count)
+
+    def place(self, images):
+        return images.copy()
+
+    def run(self, placed):
+        assert not self.closed, "a session is not run after it was closed"
+        if self.clock is not None:
+            self._due = max(self._due, self.clock.now) + self.cost(next(self._count))
+        return self.compute(placed, self.loaded.module)
+
+    def synchronize(self):
+        if self.clock is not None and self.waits:
+            self.clock.now = max(self.clock.now, self._due)
+
+    def fetch(self, output):
+        self.synchronize()
+        return np.asarray(output, np.float32)
+
+    def close(self):
+        self.closed = True
+
+
+ENGINE = Engine(name="numpy", version=np.__version__, device="cpu", precision="fp32", threads=1)
+
+
+def backend(name="numpy-fp32", *, unsupported=None, engine=ENGINE, **behaviour):
+    """A backend whose sessions behave as told (see Session)."""
+
+    def prepare(request):
+        loaded = request.model.load(request.weights, request.cache)
+        return Session(engine=engine, loaded=loaded, **behaviour)
+
+    return Backend(
+        name=name,
+        framework="numpy",
+        precision="fp32",
+        summary="a matrix product",
+        prepare=prepare,
+        unsupported=unsupported or (lambda device: None),
+    )
+
+
+def registry(*backends, models=(MODEL,), datasets=(DATASET,)):
+    """A registry of just these."""
+
+    def named(found):
+        return {one.name: one for one in found}
+
+    provided = {
+        "backend": named(backends),
+        "model": named(models),
+        "dataset": named(datasets),
+        "accelerator": {},
+        "server": {},
+    }
+    return Registry(provided=provided, providers={})
+
+
+def bench(tmp_path, *backends, clock=None, device=None, **settings):
+    """A bench of these backends, the first being the reference, on a clock of its own."""
+    clock = clock or Clock()
+    chosen = Settings(inputs_mib=1, reference=backends[0].name)
+    return Bench(
+        registry=registry(*backends),
+        settings=dataclasses.replace(chosen, **settings),
+        device=device or Device(kind="cpu", name="cpu"),
+        cache=Cache(tmp_path / "cache"),
+        clock=clock,
+    )

@@ -1,0 +1,141 @@
+"""Measurements and results files to make reports of, built by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchrack.journal import Header, Journal
+from benchrack.results import (
+    SCHEMA,
+    Accuracy,
+    Interval,
+    Latency,
+    Measurement,
+    Outcome,
+    Preparation,
+    Steadiness,
+    flatten,
+    to_record,
+)
+from benchrack.types import Case, Engine
+
+R740 = {
+    "server": "PowerEdge R740",
+    "cards": ["Tesla P4"] * 4,
+    "cpu": "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz",
+    "node": "rack1",
+}
+LAPTOP = {"cpu": "AMD Ryzen 7 5800U with Radeon Graphics", "node": "lap"}
+
+
+def case(model="resnet50", backend="pytorch-fp32", batch_size=1, scenario="throughput", **more):
+    return Case(scenario=scenario, model=model, backend=backend, batch_size=batch_size, **more)
+
+
+def measured(
+    rate=None,
+    *,
+    p50=None,
+    accuracy=None,
+    trained=False,
+    weights="random",
+    engine="PyTorch",
+    device="cpu",
+    deviations=(),
+    half=0.008,
+    transfer="exclude",
+    reasons=(),
+    samples=(0.01, 0.0101, 0.0099),
+    **axes,
+):
+    """A measurement of a rate (images/s), of a latency (p50 in ms), or of an accuracy."""
+    scenario = "throughput" if rate is not None else "latency" if p50 is not None else "accuracy"
+    return Measurement(
+        case=case(scenario=axes.pop("scenario", scenario), **axes),
+        engine=Engine(
+            name=engine, version="1", device=device, precision="fp32", deviations=deviations
+        ),
+        preparation=Preparation(
+            prepare_s=0.5, trained=trained, weights_used=weights, data_used="sample-photos"
+        ),
+        seconds_per_batch=samples,
+        images_per_s=rate and Interval(value=rate, low=rate * (1 - half), high=rate * (1 + half)),
+        latency=p50
+        and Latency(samples=100, p50=Interval(value=p50, low=p50 * 0.99, high=p50 * 1.01)),
+        accuracy=accuracy,
+        steadiness=Steadiness(
+            transfer=transfer, warmup_s=1.0, warmup_batches=10, warmup_steady=True
+        ),
+        reasons=reasons,
+    )
+
+
+def shares(images=15, top1=0.8, **more):
+    return Accuracy(
+        images=images,
+        top1=top1 and Interval(value=top1, low=0.548, high=0.93),
+        agreement=Interval(value=1.0, low=0.796, high=1.0),
+        logit_cosine=0.99997,
+        **more,
+    )
+
+
+def missed(status, reason, scenario="throughput", **axes):
+    return Outcome(case=case(scenario=scenario, **axes), status=status, reason=reason)
+
+
+def document(measurements, outcomes=(), *, run="r1", started="2026-11-30T10:00:00Z", machine=R740):
+    """What pytest-benchmark and Benchrack's plugin write together."""
+    return {
+        "machine_info": {"node": "elsewhere", "cpu": {"brand_raw": "Some CPU"}},
+        "commit_info": {"id": "unversioned"},
+        "benchmarks": [
+            {
+                "name": f"test_{m.case.scenario}[{m.case.id}]",
+                "extra_info": {"benchrack": to_record(m)},
+                "stats": {"data": list(m.seconds_per_batch)},
+            }
+            for m in measurements
+        ],
+        "datetime": "2026-11-30T10:30:00+00:00",
+        "version": "5.3.1",
+        "benchrack": {
+            "schema": SCHEMA,
+            "run": run,
+            "started": started,
+            "command": ["pytest"],
+            "machine": machine,
+            "outcomes": [flatten(o) for o in outcomes],
+        },
+    }
+
+
+@pytest.fixture
+def write_json(tmp_path):
+    def write(name, measurements, outcomes=(), **header):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document(measurements, outcomes, **header)))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def write_journal(tmp_path):
+    def write(
+        name, measurements, outcomes=(), *, run="r1", started="2026-11-30T10:00:00Z", machine=R740
+    ):
+        header = Header(run=run, started=started, command=("pytest",), machine=machine)
+        path = tmp_path / name
+        journal = Journal.create(path, header)
+        for measurement in measurements:
+            journal.append_measurement(measurement, measurement.case.id)
+        for outcome in outcomes:
+            journal.append_outcome(outcome, outcome.case.id)
+        journal.close()
+        return path
+
+    return write
