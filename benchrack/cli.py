@@ -1,5 +1,7 @@
-"""The command line: `benchrack list | report | cache`. Each command imports what it needs itself,
-so that `--help` is instant."""
+"""The command line: `benchrack doctor | list | report | cache`.
+
+Each command imports what it needs itself, so that `--help` is instant.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +61,23 @@ def cli() -> None:
 
     Measuring is pytest's: `pytest -m inference`.
     """
+
+
+@cli.command()
+@click.option("--sweep", default="quick", help="The sweep that is to run: a name, or a TOML file.")
+@disable_plugins
+@click.pass_context
+def doctor(ctx: click.Context, sweep: str, disabled: tuple[str, ...]) -> None:
+    """Show what this machine is, what can run on it, and what would spoil a number taken now.
+
+    Exit code 0 when the sweep can run here, 1 when not.
+    """
+    from benchrack.doctor import render, run_doctor
+    from benchrack.registry import load_registry
+
+    found = run_doctor(load_registry(disabled=disabled), asked=sweep)
+    click.echo(render(found, _terminal_width()), nl=False)
+    ctx.exit(found.exit_code)
 
 
 @cli.command("list")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from benchrack.errors import DeviceError
 from benchrack.types import Device
 
@@ -78,17 +80,15 @@ def _all_cards() -> tuple[Device, ...]:
         pynvml.nvmlInit()
     except Exception:  # no library, no driver, no permission: `benchrack doctor` says which
         return ()
+    cards = []
     try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return tuple(
-            Device(
-                kind="cuda",
-                index=i,
-                name=_text(pynvml.nvmlDeviceGetName(handle)),
-                uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
-            )
-            for i, handle in enumerate(handles)
-        )
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            # A card that is lost, or not for this user, hides no other: doctor says which it is.
+            with suppress(pynvml.NVMLError):
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                name, uuid = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle)
+                cards.append(Device(kind="cuda", index=index, name=_text(name), uuid=_text(uuid)))
+        return tuple(cards)
     finally:
         pynvml.nvmlShutdown()
 

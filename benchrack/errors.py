@@ -59,3 +59,25 @@ class UnsupportedError(BenchrackError):
 
 class OutOfMemoryError(BenchrackError):
     """The case does not fit into the device's (or the host's) memory: a skip with its reason."""
+
+
+class TimeLimitError(BenchrackError):
+    """A case took longer than it may."""
+
+
+class WorkerError(BenchrackError):
+    """A worker process died, or something in it failed that no other class describes.
+
+    `details` is the worker's traceback, where it could give one.
+    """
+
+    def __init__(self, message: str, details: str = "") -> None:
+        self.details = details
+        super().__init__(message)
+
+
+def rebuilt(kind: type[BenchrackError], message: str) -> BenchrackError:
+    """An error that was raised in another process, of which only kind and message came over."""
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    return error

@@ -1,4 +1,4 @@
-"""Pictures of a data set as inputs of a model: batches, and the distinct inputs of a measurement."""
+"""Pictures of a data set as a model's inputs: batches, and the distinct inputs of a case."""
 
 from __future__ import annotations
 

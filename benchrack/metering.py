@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from benchrack.energy import images_per_j
@@ -56,7 +56,8 @@ class Opened:
 
     def close(self) -> None:
         for meter in self.meters:
-            meter.close()
+            with suppress(Exception):  # all that was measured has been read
+                meter.close()
 
     @property
     def minimum_window_s(self) -> float:
@@ -82,12 +83,16 @@ def open_meters(
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """One window. `readings` are there when it is closed; until then `sampler` may be driven."""
+    """One window. `readings` are there when it is closed; until then `sampler` may be driven.
+
+    `faults` are those of meters that gave no reading; a reading has its own.
+    """
 
     sampler: Sampler
     start_s: float
     stop_s: float | None = None
     readings: tuple[Reading, ...] = ()
+    faults: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -101,9 +106,12 @@ def window(
     `sampler.sample_due` themselves.
     """
     clock = clock or SystemClock()
+    faults: dict[str, str] = {}
     for meter in meters:
-        meter.begin()
-    sampler = Sampler(meters, clock)
+        with _blaming(meter, faults):
+            meter.begin()
+    begun = [meter for meter in meters if meter.name not in faults]
+    sampler = Sampler(begun, clock)
     metered = Window(sampler=sampler, start_s=clock())
     sampler.sample_all()
     if threaded:
@@ -114,19 +122,26 @@ def window(
     finally:
         sampler.stop()
     sampler.sample_all()
-    metered.readings = tuple(
-        _faulty(reading, sampler.faults.get(reading.meter))
-        for meter in meters
-        for reading in meter.end(metered.start_s, metered.stop_s)
-    )
+    readings: list[Reading] = []
+    for meter in begun:
+        with _blaming(meter, faults):
+            fault = sampler.faults.get(meter.name)
+            ended = meter.end(metered.start_s, metered.stop_s)
+            readings += [_without_energy(r, fault) if fault else r for r in ended]
+    metered.readings, metered.faults = tuple(readings), tuple(faults.values())
 
 
-def _faulty(reading: Reading, fault: str | None) -> Reading:
-    if fault is None:
-        return reading
-    return dataclasses.replace(
-        reading, energy_j=None, uncertainty_j=None, faults=(*reading.faults, fault)
-    )
+@contextmanager
+def _blaming(meter: OpenMeter, faults: dict[str, str]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        faults[meter.name] = f"{meter.name} failed: {type(error).__name__}: {error}"
+
+
+def _without_energy(reading: Reading, fault: str) -> Reading:
+    faults = (*reading.faults, fault)
+    return dataclasses.replace(reading, energy_j=None, uncertainty_j=None, faults=faults)
 
 
 def measure_idle(
@@ -164,7 +179,7 @@ def _wait(window_s: float, clock: WaitableClock, sampler: Sampler, threaded: boo
 
 
 def power_of(
-    readings: Sequence[Reading],
+    metered: Window,
     opened: Opened,
     idle: Mapping[Domain, Idle],
     *,
@@ -176,8 +191,8 @@ def power_of(
     `images_per_s` is the throughput in the same window. What could not be read is None.
     """
     domains = DOMAINS[device_kind]
-    own = [reading for reading in readings if reading.domain in domains]
-    host = [reading for reading in readings if reading.domain in DOMAINS["cpu"]]
+    own = [reading for reading in metered.readings if reading.domain in domains]
+    host = [reading for reading in metered.readings if reading.domain in DOMAINS["cpu"]]
     energy_j = _sum([reading.energy_j for reading in own])
     power_w = _sum([reading.average_power_w for reading in own])
     idle_w = _sum([idle[r.domain].power_w if r.domain in idle else None for r in own])
@@ -186,7 +201,7 @@ def power_of(
     return Power(
         meters=tuple(meter.name for meter in opened.meters),
         meters_absent=tuple(f"{name}: {why}" for name, why in opened.absent.items()),
-        meter_faults=tuple(fault for reading in readings for fault in reading.faults),
+        meter_faults=(*metered.faults, *(f for r in metered.readings for f in r.faults)),
         metered_devices=tuple(device for reading in own for device in reading.devices),
         energy_j=energy_j,
         energy_uncertainty_j=_sum([reading.uncertainty_j for reading in own]),

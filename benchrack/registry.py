@@ -33,6 +33,7 @@ BUILT_IN: tuple[str, ...] = (
     "benchrack.plugins.models.digits_cnn",
     "benchrack.plugins.datasets.sample_photos",
     "benchrack.plugins.datasets.digits",
+    "benchrack.plugins.datasets.image_folder",
     "benchrack.plugins.datasets.imagenet",
     "benchrack.plugins.datasets.synthetic",
     "benchrack.hardware.plugin",

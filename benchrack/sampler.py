@@ -9,9 +9,12 @@ from dataclasses import dataclass
 
 from benchrack.meters import OpenMeter, WaitableClock
 
-# Of one core. Where a sample costs more than that allows, the period becomes longer, and the
-# reading says how long it was.
-CORE_SHARE = 0.004
+# Of one core, for all samples; waking the thread costs about as much again, and half a percent is
+# the limit for both (benchmarks/sampler_cost.py). Where a sample costs more than that allows, the
+# period becomes longer, and the reading says how long it was.
+CORE_SHARE = 0.0025
+# The first sample is often the dearest; what it cost is spread over some that cost nothing.
+FREE_SAMPLES = 5
 SHORTEST_PERIOD_S = 0.05
 GOLDEN_RATIO = 0.6180339887498949
 
@@ -22,14 +25,15 @@ class _Turn:
 
     meter: OpenMeter
     due_s: float
+    core_share: float
     samples: int = 0
     cpu_s: float = 0.0
     fault: str | None = None
 
     @property
     def period_s(self) -> float:
-        cost_s = self.cpu_s / self.samples if self.samples else 0.0
-        return max(self.meter.period_s, SHORTEST_PERIOD_S, cost_s / CORE_SHARE)
+        cost_s = self.cpu_s / (self.samples + FREE_SAMPLES)
+        return max(self.meter.period_s, SHORTEST_PERIOD_S, cost_s / self.core_share)
 
     def take(self, clock: WaitableClock) -> None:
         if self.fault is not None:
@@ -56,7 +60,8 @@ class Sampler:
 
     def __init__(self, meters: Sequence[OpenMeter], clock: WaitableClock) -> None:
         self._clock = clock
-        self._turns = [_Turn(meter, due_s=clock()) for meter in meters]
+        share = CORE_SHARE / max(1, len(meters))
+        self._turns = [_Turn(meter, due_s=clock(), core_share=share) for meter in meters]
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 

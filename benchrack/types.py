@@ -50,7 +50,8 @@ class Settings:
     Zero threads means one for each core that the process may use. `transfer`
     says whether copies to and from the device are inside the time: `include`, `exclude`, or `auto`
     (inside for latency, outside for throughput). `inputs_mib` bounds the memory of the distinct
-    inputs through which a measurement rotates. `evaluation_images` of 0 means all.
+    inputs through which a measurement rotates. `evaluation_images` of 0 means all. `starts` is how
+    often each case is measured, each time in a fresh process.
     """
 
     seed: int = 0
@@ -66,6 +67,9 @@ class Settings:
     calibration_batches: int = 50
     calibration_batch_size: int = 25
     evaluation_images: int = 0
+    executor: Literal["worker", "in-process"] = "worker"
+    case_time_limit_s: float = 1800.0
+    starts: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,8 @@ def unsupported_reason(
     """
     facts = _facts()
     wish = _Wish(capability, framework, precision, driver_cuda)
+    if hopeless := _precision_reason(facts, wish):
+        return hopeless
     reason = next(_reasons(facts, wish, installed), None)
     if reason is None:
         return None
@@ -105,7 +107,6 @@ def _runs(card: tuple[int, ...], kernel: str) -> bool:
 
 def _reasons(facts: Facts, wish: _Wish, installed: InstalledStack) -> Iterator[str]:
     """The reasons against, the ones that no driver can cure first."""
-    yield from _precision_reasons(facts, wish)
     if wish.framework == "pytorch":
         yield from _torch_reasons(facts, wish, installed)
     else:
@@ -114,13 +115,15 @@ def _reasons(facts: Facts, wish: _Wish, installed: InstalledStack) -> Iterator[s
             yield from _tensorrt_reasons(facts, wish, installed)
 
 
-def _precision_reasons(facts: Facts, wish: _Wish) -> Iterator[str]:
+def _precision_reason(facts: Facts, wish: _Wish) -> str | None:
+    """What no software can cure."""
     for rule in facts["precision"]:
         if rule["name"] == wish.precision and _version(wish.capability) < _version(rule["first"]):
-            yield (
+            return (
                 f"cards of compute capability {wish.capability} have no {rule['what']}, which "
                 f"{wish.precision.upper()} needs; they came with {rule['first']}"
             )
+    return None
 
 
 def _torch_reasons(facts: Facts, wish: _Wish, installed: InstalledStack) -> Iterator[str]:

@@ -71,18 +71,18 @@ class Machine:
     problems: tuple[str, ...] = ()
 
 
-def detect(
-    descriptors: Iterable[Accelerator | Server], *, library: Any = None, root: Path = Path("/")
-) -> Machine:
-    """Look at this machine. `library` is the module to ask instead of `pynvml`, `root` the folder
-    below which /proc and /sys are read. Raises nothing: what fails becomes a problem in words."""
+def detect(descriptors: Iterable[Accelerator | Server], *, root: Path = Path("/")) -> Machine:
+    """Look at this machine; /proc and /sys are read below `root`.
+
+    Raises nothing: what fails becomes a problem in words.
+    """
     descriptors = list(descriptors)
     accelerators = [d for d in descriptors if isinstance(d, Accelerator)]
     servers = [d for d in descriptors if isinstance(d, Server)]
     vendor, product = (_dmi(root, name) for name in ("sys_vendor", "product_name"))
     cpu = _cpu(root)
     flags = processors.instruction_sets(root / "proc/cpuinfo")
-    gpus = _ask_driver(library, accelerators, root)
+    gpus = _ask_driver(accelerators, root)
     return Machine(
         vendor=vendor,
         product=product,
@@ -139,19 +139,17 @@ class _Gpus:
     problems: list[str] = field(default_factory=list)
 
 
-def _ask_driver(library: Any, accelerators: Sequence[Accelerator], root: Path) -> _Gpus:
-    if library is None:
-        try:
-            import pynvml
-        except ImportError:
-            missing = "the module pynvml is not installed: run 'pip install nvidia-ml-py'"
-            return _Gpus(problems=[missing])
-        library = pynvml
+def _ask_driver(accelerators: Sequence[Accelerator], root: Path) -> _Gpus:
     try:
-        with nvml.opened(library):
-            return _gpus(library, accelerators)
-    except library.NVMLError as error:
-        return _Gpus(problems=_silence(library, error, accelerators, root))
+        import pynvml
+    except ImportError:
+        missing = "the module pynvml is not installed: run 'pip install nvidia-ml-py'"
+        return _Gpus(problems=[missing])
+    try:
+        with nvml.opened(pynvml):
+            return _gpus(pynvml, accelerators)
+    except pynvml.NVMLError as error:
+        return _Gpus(problems=_silence(pynvml, error, accelerators, root))
 
 
 def _gpus(library: Any, accelerators: Sequence[Accelerator]) -> _Gpus:

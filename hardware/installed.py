@@ -14,7 +14,6 @@ from benchrack import nvml
 from benchrack.hardware.compatibility import Framework, InstalledStack, unsupported_reason
 from benchrack.types import Device
 
-ONNXRUNTIME = ("onnxruntime-gpu", "onnxruntime")
 TENSORRT = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu11")
 
 # `_cuda_getArchFlags` needs no card; `torch.cuda.get_arch_list()` is empty without a usable one.
@@ -25,15 +24,18 @@ print(json.dumps([torch.__version__, torch.version.cuda, (flags or "").split()])
 """
 
 
-def installed_stack() -> InstalledStack:
-    """The versions of the frameworks. Asking torch for its kernels takes its import, about 2 s, in
-    a process of its own unless it is imported already; so ask only where there is a card."""
-    torch, torch_cuda, kernels = _torch_build()
+def installed_stack(*, with_torch: bool = True) -> InstalledStack:
+    """The versions of the frameworks.
+
+    Asking torch for its kernels takes its import, about 2 s, in a process of its own unless it is
+    imported already: do without it, or ask only where there is a card.
+    """
+    torch, torch_cuda, kernels = _torch_build() if with_torch else (None, None, [])
     return InstalledStack(
         torch=torch,
         torch_cuda=torch_cuda,
         torch_kernels=tuple(kernels),
-        onnxruntime=first_version(*ONNXRUNTIME),
+        onnxruntime=first_version("onnxruntime-gpu"),
         tensorrt=first_version(*TENSORRT),
     )
 
@@ -68,7 +70,7 @@ def unsupported_on(device: Device, framework: Framework, precision: str) -> str 
         return None  # the framework will say why it can't use the card
     return unsupported_reason(
         f"{major}.{minor}",
-        installed_stack(),
+        installed_stack(with_torch=framework == "pytorch"),
         framework=framework,
         precision=precision,
         driver_cuda=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,

@@ -11,7 +11,7 @@ from typing import Any
 from benchrack import journal
 from benchrack.errors import ResultsError
 from benchrack.journal import Header
-from benchrack.reports.labels import machine_label, node
+from benchrack.reports.labels import identity, machine_label, node
 from benchrack.results import Measurement, Outcome, from_record, unflatten
 
 # Suffixes of results files.
@@ -32,6 +32,7 @@ class File:
     header: Header
     label: str
     node: str
+    identity: str
     measurements: Sequence[Measurement]
     outcomes: Sequence[Outcome]
     problems: Sequence[str] = ()
@@ -64,6 +65,7 @@ def _read_journal(path: Path) -> File:
         header=header,
         label=machine_label(header.machine, {}),
         node=node(header.machine, {}),
+        identity=identity(header.machine, {}),
         measurements=[measurement for _, measurement in contents.measurements],
         outcomes=[outcome for _, outcome in contents.outcomes],
         notes=notes,
@@ -108,6 +110,7 @@ def _read_benchmarks(path: Path) -> File:
         header=header,
         label=machine_label(header.machine, info),
         node=node(header.machine, info),
+        identity=identity(header.machine, info),
         measurements=measurements,
         outcomes=outcomes,
         problems=problems,
@@ -140,7 +143,8 @@ def _flat(benchmark: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _samples(benchmark: Mapping[str, Any]) -> list[float]:
     """Seconds a batch; none where pytest-benchmark saved statistics only (--benchmark-save)."""
-    return [float(s) for s in benchmark["stats"].get("data") or []]
+    stats = benchmark.get("stats")
+    return [float(s) for s in (stats.get("data") if isinstance(stats, dict) else None) or []]
 
 
 def _what(error: Exception) -> str:

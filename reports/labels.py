@@ -1,7 +1,8 @@
 """What a machine is called in a table, from the flat facts that its run recorded.
 
-The facts read here: `label` (the owner's own name for it), `server`, `cpu`, `sockets`, `cards`
-(their names, one each) and `node`. Any may be absent.
+The facts read here: `machine` (equal for runs on one machine, and on no other), `label` (the
+owner's own name for it), `server`, `cpu`, `sockets`, `cards` (their names, one each) and `node`.
+Any may be absent.
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ def machine_label(facts: Mapping[str, Any], machine_info: Mapping[str, Any]) -> 
 def node(facts: Mapping[str, Any], machine_info: Mapping[str, Any]) -> str:
     """The machine's name in its network, or nothing."""
     return str(facts.get("node") or machine_info.get("node") or "")
+
+
+def identity(facts: Mapping[str, Any], machine_info: Mapping[str, Any]) -> str:
+    """What is equal for runs on the same machine only, or nothing where no fact tells."""
+    return str(facts.get("machine") or node(facts, machine_info))
 
 
 def _cpu(facts: Mapping[str, Any], machine_info: Mapping[str, Any]) -> str:

@@ -27,11 +27,9 @@ def percent(share: float | None) -> str:
 def half_width(interval: Interval) -> str:
     """The wider half of an interval, relative to its value: `±0.8 %`; empty where there is none."""
     low, high, value = interval.low, interval.high, interval.value
-    if low is None or high is None or not value:
+    if low is None or high is None or not value or not all(map(math.isfinite, (low, high, value))):
         return ""
     relative = 100 * max(high - value, value - low) / abs(value)
-    if not math.isfinite(relative):
-        return ""
     decimals = 0 if relative >= 9.95 else 1 if relative >= 0.095 else 2
     return f"±{relative:.{decimals}f} %"
 

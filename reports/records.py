@@ -7,7 +7,6 @@ read does not lose the others: it is named in `problems`.
 from __future__ import annotations
 
 import dataclasses
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from pathlib import Path
 from benchrack.errors import ResultsError
 from benchrack.journal import Header
 from benchrack.reports.files import RESULTS, File, IsReportError, is_report, read
-from benchrack.reports.labels import UNKNOWN, machine_label, node
+from benchrack.reports.labels import UNKNOWN, identity, machine_label
 from benchrack.results import Measurement, Outcome
 
 
@@ -102,6 +101,7 @@ def of_session(
         header=header,
         label=label,
         node="",
+        identity="",
         measurements=measurements,
         outcomes=outcomes,
     )
@@ -125,9 +125,9 @@ def _one_a_run(files: Iterable[File]) -> list[File]:
     """One file of each run: its JSON rather than its journal, and of those the fullest."""
     best: dict[tuple[str, str, str], File] = {}
     for file in files:
-        # The label counts too: machines that start at the same second may choose the same name.
+        # Of the machine only what both files say: pytest-benchmark's own facts are in the JSON.
         facts = file.header.machine
-        key = (file.header.run, machine_label(facts, {}), node(facts, {}))
+        key = (file.header.run, machine_label(facts, {}), identity(facts, {}))
         if key not in best or _worth(file) > _worth(best[key]):
             best[key] = file
     return list(best.values())
@@ -141,17 +141,14 @@ def _worth(file: File) -> tuple[bool, int, int]:
 def _assemble(
     files: Sequence[File], problems: Sequence[str] = (), notes: Sequence[str] = ()
 ) -> Results:
-    nodes = defaultdict(set)
-    for file in files:
-        nodes[file.label].add(_apart(file))
+    names = _names(files)
     records, misses = [], []
     in_order = sorted(files, key=lambda f: f.header.started)
     for file in in_order:
-        alike = len(nodes[file.label]) > 1
         run = Run(
             name=file.header.run,
             started=file.header.started,
-            machine=f"{file.label} ({_apart(file)})" if alike else file.label,
+            machine=names[file.label, _identity(file)],
             source=file.path,
         )
         records += [Record(run=run, measurement=_honest(m)) for m in file.measurements]
@@ -164,9 +161,23 @@ def _assemble(
     )
 
 
-def _apart(file: File) -> str:
-    """What tells a machine apart from another with the same label."""
-    return file.node or (file.header.run if file.label == UNKNOWN else "unnamed")
+def _names(files: Iterable[File]) -> dict[tuple[str, str], str]:
+    """What each machine is called, by its label and identity: no two alike."""
+    alike: dict[str, dict[str, str]] = {}
+    for file in files:
+        alike.setdefault(file.label, {}).setdefault(_identity(file), file.node)
+    names = {}
+    for label, nodes in alike.items():
+        telling = len(set(nodes.values())) == len(nodes) and all(nodes.values())
+        for identity_, node in nodes.items():
+            apart = node if telling else identity_ or "unnamed"
+            names[label, identity_] = f"{label} ({apart})" if len(nodes) > 1 else label
+    return names
+
+
+def _identity(file: File) -> str:
+    """Runs of machines of which nothing is known are not taken for runs of one."""
+    return file.identity or (file.header.run if file.label == UNKNOWN else "")
 
 
 def _honest(measurement: Measurement) -> Measurement:

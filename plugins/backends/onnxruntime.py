@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchrack import hookimpl
 from benchrack.errors import OutOfMemoryError, UnsupportedError
+from benchrack.hardware.installed import unsupported_on
 from benchrack.plugins.backends import onnx_graphs
 from benchrack.plugins.backends.onnxruntime_profile import Profile, read_profile
 from benchrack.processors import HALF_PRECISION, INTEGER_DOT_PRODUCT, strongest
@@ -44,6 +45,7 @@ def _backend(precision: str, summary: str) -> Backend:
         summary=summary,
         prepare=lambda request: prepare(request, precision),
         unsupported=lambda device: unsupported(device, precision),
+        runs_as=lambda device: runs_as(device, precision),
         requires=("onnxruntime", "onnx", "onnxscript", "torch"),
         extra="onnxruntime",
     )
@@ -55,6 +57,8 @@ def unsupported(device: Device, precision: str) -> str | None:
         return both
     if device.kind == "cpu":
         return None
+    if reason := unsupported_on(device, "onnxruntime", precision):
+        return reason
     import onnxruntime
 
     available = onnxruntime.get_available_providers()
@@ -70,6 +74,18 @@ def unsupported(device: Device, precision: str) -> str | None:
             "pip install 'benchrack[tensorrt]'"
         )
     return None
+
+
+def runs_as(device: Device, precision: str) -> str:
+    """The provider and the arithmetic to expect."""
+    if device.kind == "cuda":
+        return f"{TENSORRT if precision == 'int8' else CUDA}, computes in {precision.upper()}"
+    if precision == "fp16":
+        return f"{CPU}, computes in FP32 between casts from and to FP16"
+    if precision == "int8":
+        fast = strongest(INTEGER_DOT_PRODUCT)
+        return f"{CPU}, computes in INT8 {f'by {fast}' if fast else 'without integer dot products'}"
+    return f"{CPU}, computes in {precision.upper()}"
 
 
 def _installed_over_each_other() -> str | None:

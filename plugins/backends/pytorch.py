@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchrack import hookimpl
 from benchrack.errors import OutOfMemoryError, UnsupportedError
+from benchrack.hardware.installed import unsupported_on
 from benchrack.processors import instruction_sets
 from benchrack.types import Backend, Device, Engine, LoadedModel, PrepareRequest
 
@@ -38,6 +39,7 @@ def _backend(precision: str, summary: str) -> Backend:
         summary=summary,
         prepare=lambda request: prepare(request, precision),
         unsupported=lambda device: unsupported(device, precision),
+        runs_as=lambda device: runs_as(device, precision),
         requires=("torch",),
         extra="pytorch",
     )
@@ -51,6 +53,8 @@ def unsupported(device: Device, precision: str) -> str | None:
         return None
     import torch
 
+    if reason := unsupported_on(device, "pytorch", precision):
+        return reason
     if not torch.cuda.is_available():
         return (
             f"PyTorch {torch.__version__} sees no CUDA device: its build "
@@ -65,6 +69,14 @@ def unsupported(device: Device, precision: str) -> str | None:
             f"it came with {needed[0]}.{needed[1]}"
         )
     return None
+
+
+def runs_as(device: Device, precision: str) -> str:
+    """The engine and the arithmetic to expect."""
+    name = precision.upper()
+    if device.kind == "cpu" and precision in ("fp16", "bf16") and not _computes_on_cpu(precision):
+        return f"eager, computes in FP32 what it stores in {name}: this CPU has no {name}"
+    return f"eager, computes in {name}"
 
 
 def prepare(request: PrepareRequest, precision: str) -> PyTorchSession:

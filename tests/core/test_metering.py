@@ -9,7 +9,7 @@ import pytest
 from fakes.power import FakeClock
 
 from benchrack.errors import UnsupportedError
-from benchrack.metering import Idle, Opened, measure_idle, open_meters, power_of, window
+from benchrack.metering import Idle, Opened, Window, measure_idle, open_meters, power_of, window
 from benchrack.meters import Conditions, Meter, Reading
 from benchrack.results import Power, flatten, unflatten
 from benchrack.sampler import Sampler
@@ -67,6 +67,18 @@ def reading(meter, window_s=2.0, **changes):
         }
         | changes
     )
+
+
+def seen(*readings, faults=()):
+    """A window that is closed."""
+    sampler = Sampler([], FakeClock())
+    return Window(sampler=sampler, start_s=0.0, stop_s=2.0, readings=readings, faults=faults)
+
+
+def power_of_card(readings, **changes):
+    given = {"idle": {}, "device_kind": "cuda", "images_per_s": 9.0} | changes
+    opened = given.pop("opened", Opened(meters=(SteadyMeter(FakeClock()),)))
+    return power_of(seen(*readings), opened, **given)
 
 
 def test_a_meter_that_cannot_be_opened_is_absent_with_its_reason():
@@ -182,16 +194,56 @@ def test_a_meter_can_not_ask_for_too_high_a_rate():
     assert len(meter.times) <= 210
 
 
+class Rude(SteadyMeter):
+    """Raises wherever it is told to."""
+
+    def __init__(self, clock, where):
+        super().__init__(clock, name="rude")
+        self.where = where
+
+    def begin(self):
+        self.fail("begin")
+
+    def end(self, start_s, stop_s):
+        self.fail("end")
+        return super().end(start_s, stop_s)
+
+    def close(self):
+        self.fail("close")
+
+    def fail(self, where):
+        if where == self.where:
+            raise OSError("no such bus")
+
+
+@pytest.mark.parametrize("where", ["begin", "end"])
+def test_a_meter_that_raises_does_not_stop_the_measurement(where):
+    clock = FakeClock()
+    meters = [Rude(clock, where), SteadyMeter(clock)]
+    with window(meters, clock, threaded=False) as metered:
+        clock.sleep(2.0)
+    assert metered.faults == ("rude failed: OSError: no such bus",)
+    assert [r.meter for r in metered.readings] == ["steady"]
+    power = power_of(metered, Opened(), {}, device_kind="cuda", images_per_s=None)
+    assert power.meter_faults == metered.faults
+
+
+def test_closing_goes_on_after_a_meter_that_raises():
+    clock = FakeClock()
+    steady = SteadyMeter(clock)
+    Opened(meters=(Rude(clock, "close"), steady)).close()
+    assert steady.closed == 1
+
+
 def test_power_of_a_card_and_its_host():
     clock = FakeClock()
     card, cpu = SteadyMeter(clock, 250.0), SteadyMeter(clock, 90.0, "rapl", "cpu")
     dram = SteadyMeter(clock, 10.0, "rapl", "dram")
     conditions = Conditions(sm_clock_mhz_min=1300.0, throttle_reasons=("sw_power_cap",))
-    power = power_of(
+    power = power_of_card(
         [reading(card, conditions=conditions), reading(cpu), reading(dram)],
-        Opened(meters=(card, cpu), absent={"wall": "no cable"}),
-        {"accelerator": Idle(power_w=50.0, spread_w=0.5, windows=5, window_s=1.0)},
-        device_kind="cuda",
+        opened=Opened(meters=(card, cpu), absent={"wall": "no cable"}),
+        idle={"accelerator": Idle(power_w=50.0, spread_w=0.5, windows=5, window_s=1.0)},
         images_per_s=1000.0,
     )
     assert power.meters == ("steady", "rapl")
@@ -208,55 +260,40 @@ def test_power_of_a_card_and_its_host():
 def test_power_of_a_cpu_is_its_packages_and_dram():
     clock = FakeClock()
     cpu, dram = (SteadyMeter(clock, w, "rapl", d) for w, d in ((90.0, "cpu"), (10.0, "dram")))
-    idle = {
-        d: Idle(power_w=p, spread_w=1, windows=5, window_s=1) for d, p in (("cpu", 30), ("dram", 5))
-    }
-    power = power_of(
+    power = power_of_card(
         [reading(cpu), reading(dram)],
-        Opened(meters=(cpu,)),
-        idle,
+        idle={
+            "cpu": Idle(power_w=30.0, spread_w=1.0, windows=5, window_s=1.0),
+            "dram": Idle(power_w=5.0, spread_w=0.1, windows=5, window_s=1.0),
+        },
         device_kind="cpu",
         images_per_s=100.0,
     )
-    assert (power.energy_j, power.idle_power_w) == (200.0, 35)
+    assert (power.energy_j, power.idle_power_w) == (200.0, 35.0)
     assert power.images_per_s_per_w_above_idle == pytest.approx(100 / 65)
 
 
 def test_what_was_not_measured_is_empty():
-    power = power_of(
-        [], Opened(absent={"nvml": "no driver"}), {}, device_kind="cuda", images_per_s=9.0
-    )
-    flat = flatten(power)
+    flat = flatten(power_of_card([], opened=Opened(absent={"nvml": "no driver"})))
     assert flat["meters_absent"] == ["nvml: no driver"]
     assert {k for k, v in flat.items() if v not in (None, [])} == {"meters_absent"}
 
 
 def test_a_lost_card_leaves_no_energy_and_no_efficiency():
-    clock = FakeClock()
-    card = SteadyMeter(clock)
-    lost = reading(
-        card, energy_j=None, energy_by_device_j=(100.0, None), faults=("card 1 is lost",)
-    )
-    power = power_of([lost], Opened(meters=(card,)), {}, device_kind="cuda", images_per_s=9.0)
+    card = SteadyMeter(FakeClock())
+    lost = reading(card, energy_j=None, energy_by_device_j=(9.0, None), faults=("card 1 is lost",))
+    power = power_of_card([lost])
     assert (power.energy_j, power.average_power_w, power.images_per_s_per_w) == (None,) * 3
     assert power.energy_by_device_j == ()
     assert power.meter_faults == ("card 1 is lost",)
 
 
 def test_without_idle_power_nothing_is_above_idle():
-    clock = FakeClock()
-    card = SteadyMeter(clock)
-    power = power_of(
-        [reading(card)], Opened(meters=(card,)), {}, device_kind="cuda", images_per_s=9.0
-    )
+    power = power_of_card([reading(SteadyMeter(FakeClock()))])
     assert power.images_per_s_per_w == pytest.approx(0.09)
     assert power.images_per_s_per_w_above_idle is None
 
 
 def test_power_survives_the_record():
-    clock = FakeClock()
-    card = SteadyMeter(clock)
-    power = power_of(
-        [reading(card)], Opened(meters=(card,)), {}, device_kind="cuda", images_per_s=9.0
-    )
+    power = power_of_card([reading(SteadyMeter(FakeClock()))])
     assert unflatten(Power, flatten(power)) == power

@@ -1,9 +1,7 @@
-"""Made-up machines: /proc and /sys as folders, and NVML as the fake that all tests share."""
+"""Made-up machines: /proc and /sys as folders."""
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 
 import pytest
@@ -59,14 +57,3 @@ class FakeRoot:
 @pytest.fixture
 def root(tmp_path: Path) -> FakeRoot:
     return FakeRoot(tmp_path / "root")
-
-
-@pytest.fixture
-def fake_nvml(monkeypatch: pytest.MonkeyPatch):
-    """The shared fake of NVML, tests/fakes/nvml.py."""
-    monkeypatch.syspath_prepend(Path(__file__).parent.parent)
-    already = "fakes" in sys.modules
-    yield importlib.import_module("fakes.nvml")
-    if not already:
-        for name in [n for n in sys.modules if n == "fakes" or n.startswith("fakes.")]:
-            del sys.modules[name]

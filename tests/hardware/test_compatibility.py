@@ -106,12 +106,22 @@ def test_int8_on_volta_ends_with_tensorrt_10_4():
     assert unsupported_reason(T4, with_10["10.5"], **int8) is None
 
 
-def test_int8_before_integer_dot_products_has_no_remedy():
-    """P100, compute capability 6.0."""
-    reason = unsupported_reason("6.0", CUDA12, framework="onnxruntime", precision="int8")
-    assert reason is not None
-    assert "no integer dot products" in reason
-    assert "No stack that Benchrack knows" in reason
+@pytest.mark.parametrize(
+    ("capability", "precision", "missing"),
+    [
+        ("6.0", "int8", "no integer dot products (DP4A), which INT8 needs; they came with 6.1"),
+        ("6.1", "tf32", "no tensor cores for TF32"),
+        ("7.5", "bf16", "no BF16 arithmetic"),
+    ],
+)
+def test_what_a_card_can_not_do_no_software_is_proposed_for(capability, precision, missing):
+    framework = "onnxruntime" if precision == "int8" else "pytorch"
+    for installed in (CURRENT, CUDA12):
+        reason = unsupported_reason(capability, installed, framework=framework, precision=precision)
+        assert reason is not None
+        assert missing in reason
+        assert "stack" not in reason
+    assert unsupported_reason("8.0", CUDA12, framework=framework, precision=precision) is None
 
 
 @pytest.mark.parametrize(

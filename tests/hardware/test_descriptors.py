@@ -97,7 +97,7 @@ WRONG = {
     ),
     "misspelt key": (("pci_ids =", "pci_idz ="), "line 6, pci_idz: unknown key; did you mean"),
     "unknown key in a figure": (
-        ("confidence = \"B\", note", "confidence = \"B\", page = 3, note"),
+        ('confidence = "B", note', 'confidence = "B", page = 3, note'),
         "line 13, figures.fp32_tflops.page: unknown; known are value, source",
     ),
     "absent source": (
@@ -126,7 +126,7 @@ WRONG = {
     "empty list": (('["Lab Card X"]', "[]"), "line 5, device_names.value: must be a list of texts"),
     "absent title": (('title = "Lab Card"\n', ""), ", title: is required and absent"),
     "empty title": (('"Lab Card"', '" "'), "line 2, title: must be a text that is not empty"),
-    "wrong kind": (('"accelerator"', '"gpu"'), "line 1, kind: must be \"accelerator\" or \"server\""),
+    "wrong kind": (('"accelerator"', '"gpu"'), 'line 1, kind: must be "accelerator" or "server"'),
     "empty citation": (
         ('"The lab\'s data sheet, page 3"', '""'),
         "line 17, sources.sheet: must be a text that is not empty",

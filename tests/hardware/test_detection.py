@@ -8,6 +8,7 @@ import sys
 
 import pynvml as real
 import pytest
+from fakes import nvml
 
 from benchrack.hardware import descriptors, detection
 from benchrack.machines import Accelerator, Cited
@@ -22,7 +23,8 @@ def look(root, fake_nvml):
     root.cpus()
 
     def look(machine, known=BUILT_IN):
-        return detection.detect(known, library=fake_nvml.module(machine), root=root.path)
+        fake_nvml(machine)
+        return detection.detect(known, root=root.path)
 
     return look
 
@@ -36,10 +38,8 @@ def look(root, fake_nvml):
         ("one_h200", "nvidia-h200-sxm", 1, 141),
     ],
 )
-def test_cards_are_matched_to_their_descriptors(
-    look, fake_nvml, machine, descriptor, count, memory_gib
-):
-    found = look(getattr(fake_nvml, machine)())
+def test_cards_are_matched_to_their_descriptors(look, machine, descriptor, count, memory_gib):
+    found = look(getattr(nvml, machine)())
     assert [card.descriptor for card in found.cards] == [descriptor] * count
     assert [card.index for card in found.cards] == list(range(count))
     assert found.problems == ()
@@ -47,8 +47,8 @@ def test_cards_are_matched_to_their_descriptors(
     assert found.cards[0].memory_gib == pytest.approx(memory_gib, rel=0.08)
 
 
-def test_a_card_has_its_facts(look, fake_nvml):
-    found = look(fake_nvml.one_h200())
+def test_a_card_has_its_facts(look):
+    found = look(nvml.one_h200())
     (card,) = found.cards
     assert card.name == "NVIDIA H200"
     assert card.pci_id == "2335"
@@ -61,8 +61,8 @@ def test_a_card_has_its_facts(look, fake_nvml):
     assert (found.driver, found.driver_cuda) == ("575.57.08", "12.9")
 
 
-def test_an_unknown_card_keeps_its_facts(look, fake_nvml):
-    (card,) = look(fake_nvml.unknown_card()).cards
+def test_an_unknown_card_keeps_its_facts(look):
+    (card,) = look(nvml.unknown_card()).cards
     assert card.descriptor is None
     assert (card.name, card.pci_id) == ("NVIDIA X1000 Prototype", "fff0")
 
@@ -88,13 +88,15 @@ def test_a_relative_is_no_match(name, pci_id, relative):
     assert detection.match(name, pci_id, CARDS) == (None, None)
 
 
-@pytest.mark.parametrize(("name", "own"), [("NVIDIA L40S", "nvidia-l40s"), ("NVIDIA L4", "nvidia-l4")])
+@pytest.mark.parametrize(
+    ("name", "own"), [("NVIDIA L40S", "nvidia-l40s"), ("NVIDIA L4", "nvidia-l4")]
+)
 def test_each_of_two_similar_names_finds_its_own(name, own):
     assert detection.match(name, None, CARDS) == (own, None)
 
 
-def test_a_known_name_with_another_pci_id_is_unknown_and_said(look, fake_nvml):
-    found = look(fake_nvml.Machine(cards=[fake_nvml.h200(pci_device=0x233B)]))
+def test_a_known_name_with_another_pci_id_is_unknown_and_said(look):
+    found = look(nvml.Machine(cards=[nvml.h200(pci_device=0x233B)]))
     assert found.cards[0].descriptor is None
     (problem,) = found.problems
     assert "card 0: a card calls itself 'NVIDIA H200', as nvidia-h200-sxm does" in problem
@@ -110,32 +112,32 @@ def test_of_two_descriptors_for_one_card_the_first_counts_and_that_is_said():
     assert "tesla-p4, lab-p4; the first is used" in problem
 
 
-def test_a_labs_own_descriptor_makes_a_card_known(look, fake_nvml):
+def test_a_labs_own_descriptor_makes_a_card_known(look):
     own = Accelerator(
         name="lab-x1000",
         title="X1000",
         vendor="Lab",
         device_names=Cited(("NVIDIA X1000 Prototype",), "the lab", "A"),
     )
-    (card,) = look(fake_nvml.unknown_card(), [own]).cards
+    (card,) = look(nvml.unknown_card(), [own]).cards
     assert card.descriptor == "lab-x1000"
 
 
-def test_a_cpu_machine_without_a_driver_has_no_problem(look, fake_nvml):
-    found = look(fake_nvml.no_driver())
+def test_a_cpu_machine_without_a_driver_has_no_problem(look):
+    found = look(nvml.no_driver())
     assert (found.cards, found.driver, found.problems) == ((), None, ())
 
 
-def test_a_driver_without_cards_has_no_problem(look, fake_nvml):
-    found = look(fake_nvml.no_card())
+def test_a_driver_without_cards_has_no_problem(look):
+    found = look(nvml.no_card())
     assert (found.cards, found.driver, found.problems) == ((), "570.86.15", ())
 
 
-def test_a_card_on_the_bus_without_a_driver_is_a_problem(look, fake_nvml, root):
+def test_a_card_on_the_bus_without_a_driver_is_a_problem(look, root):
     root.pci_device("0000:3b:00.0", "1b38")
     root.pci_device("0000:3c:00.0", "ffff")
     root.pci_device("0000:3b:00.1", "10ef", kind="0x040300")  # its sound function
-    (problem,) = look(fake_nvml.no_driver()).problems
+    (problem,) = look(nvml.no_driver()).problems
     assert "(10de:1b38, the id of tesla-p40)" in problem
     assert "(10de:ffff)" in problem
     assert "10ef" not in problem
@@ -151,45 +153,45 @@ def test_a_card_on_the_bus_without_a_driver_is_a_problem(look, fake_nvml, root):
         (real.NVML_ERROR_INSUFFICIENT_POWER, "power cable"),
     ],
 )
-def test_a_driver_that_fails_is_a_problem_with_advice(look, fake_nvml, code, advice):
-    found = look(fake_nvml.Machine(init_error=code))
+def test_a_driver_that_fails_is_a_problem_with_advice(look, code, advice):
+    found = look(nvml.Machine(init_error=code))
     assert found.cards == ()
     (problem,) = found.problems
     assert advice in problem
 
 
-def test_a_lost_card_is_a_problem_and_the_other_is_seen(look, fake_nvml):
-    found = look(fake_nvml.lost_card(at_s=-1.0))
+def test_a_lost_card_is_a_problem_and_the_other_is_seen(look):
+    found = look(nvml.lost_card(at_s=-1.0))
     assert [card.index for card in found.cards] == [0]
     (problem,) = found.problems
     assert problem.startswith("card 1: ")
     assert "Xid" in problem
 
 
-def test_no_permission_for_a_card_is_a_problem(look, fake_nvml):
-    found = look(fake_nvml.no_permission())
+def test_no_permission_for_a_card_is_a_problem(look):
+    found = look(nvml.no_permission())
     assert found.cards == ()
     assert "may not ask" in found.problems[0]
 
 
-def test_an_old_driver_that_lacks_a_function_still_shows_the_card(look, fake_nvml):
-    machine = fake_nvml.four_p4()
+def test_an_old_driver_that_lacks_a_function_still_shows_the_card(look):
+    machine = nvml.four_p4()
     machine.missing = ("nvmlDeviceGetMigMode", "nvmlDeviceGetComputeRunningProcesses")
     card = look(machine).cards[0]
     assert (card.mig, card.process_ids, card.descriptor) == (None, None, "tesla-p4")
 
 
-def test_mig_and_other_processes_are_seen(look, fake_nvml):
-    card = fake_nvml.h200(mig=(1, 1), processes=((4321, 1 << 30),))
-    (found,) = look(fake_nvml.Machine(cards=[card])).cards
+def test_mig_and_other_processes_are_seen(look):
+    card = nvml.h200(mig=(1, 1), processes=((4321, 1 << 30),))
+    (found,) = look(nvml.Machine(cards=[card])).cards
     assert found.mig is True
     assert found.process_ids == (4321,)
 
 
 def test_nvml_is_closed_again(root, fake_nvml):
-    for machine in (fake_nvml.four_p4(), fake_nvml.no_permission()):
-        module = fake_nvml.module(machine)
-        detection.detect(BUILT_IN, library=module, root=root.path)
+    for machine in (nvml.four_p4(), nvml.no_permission()):
+        module = fake_nvml(machine)
+        detection.detect(BUILT_IN, root=root.path)
         assert module.library.users == 0
 
 
@@ -209,14 +211,14 @@ def test_without_pynvml_that_is_the_problem(root, monkeypatch):
         ("", None),
     ],
 )
-def test_the_server_is_matched_by_its_firmwares_product_name(look, fake_nvml, root, product, server):
+def test_the_server_is_matched_by_its_firmwares_product_name(look, root, product, server):
     root.firmware(product)
-    found = look(fake_nvml.no_driver())
+    found = look(nvml.no_driver())
     assert (found.vendor, found.product, found.server) == ("Dell Inc.", product or None, server)
 
 
-def test_cpus_and_memory_come_from_proc(look, fake_nvml):
-    found = look(fake_nvml.no_driver())
+def test_cpus_and_memory_come_from_proc(look):
+    found = look(nvml.no_driver())
     assert found.cpu_model == "Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz"
     assert (found.sockets, found.cores, found.threads) == (2, 40, 80)
     assert found.memory_gib == pytest.approx(376.5, abs=0.1)
@@ -224,24 +226,24 @@ def test_cpus_and_memory_come_from_proc(look, fake_nvml):
     assert not found.virtual
 
 
-def test_a_hypervisor_underneath_is_seen(look, fake_nvml, root):
+def test_a_hypervisor_underneath_is_seen(look, root):
     root.cpus(sockets=1, cores=2, threads=1, more=" hypervisor amx_int8")
-    found = look(fake_nvml.no_driver())
+    found = look(nvml.no_driver())
     assert found.virtual
     assert "amx_int8" in found.instruction_sets
 
 
-def test_an_arm_machine_has_cores_without_sockets(look, fake_nvml, root):
+def test_an_arm_machine_has_cores_without_sockets(look, root):
     paragraph = "processor\t: {}\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd asimddp i8mm\n\n"
     root.write("proc/cpuinfo", "".join(paragraph.format(i) for i in range(4)))
-    found = look(fake_nvml.no_driver())
+    found = look(nvml.no_driver())
     assert (found.cpu_model, found.sockets, found.cores, found.threads) == (None, 1, 4, 4)
     assert found.instruction_sets == ("asimd", "asimddp", "i8mm")
 
 
 def test_a_machine_that_shows_nothing_is_still_described(tmp_path, fake_nvml):
-    module = fake_nvml.module(fake_nvml.no_driver())
-    found = detection.detect((), library=module, root=tmp_path)
+    fake_nvml(nvml.no_driver())
+    found = detection.detect((), root=tmp_path)
     assert (found.product, found.cpu_model, found.memory_gib) == (None, None, None)
     assert (found.sockets, found.cores, found.threads) == (0, 0, 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,6 +42,7 @@ def measured(
     accuracy=None,
     trained=False,
     weights="random",
+    case_weights="auto",
     engine="PyTorch",
     device="cpu",
     deviations=(),
@@ -53,7 +55,7 @@ def measured(
     """A measurement of a rate (images/s), of a latency (p50 in ms), or of an accuracy."""
     scenario = "throughput" if rate is not None else "latency" if p50 is not None else "accuracy"
     return Measurement(
-        case=case(scenario=axes.pop("scenario", scenario), **axes),
+        case=case(scenario=axes.pop("scenario", scenario), weights=case_weights, **axes),
         engine=Engine(
             name=engine, version="1", device=device, precision="fp32", deviations=deviations
         ),
@@ -89,7 +91,7 @@ def missed(status, reason, scenario="throughput", **axes):
 def document(measurements, outcomes=(), *, run="r1", started="2026-11-30T10:00:00Z", machine=R740):
     """What pytest-benchmark and Benchrack's plugin write together."""
     return {
-        "machine_info": {"node": "elsewhere", "cpu": {"brand_raw": "Some CPU"}},
+        "machine_info": {"node": "elsewhere", "cpu": {"brand_raw": "Somebody Xeon CPU @ 2GHz"}},
         "commit_info": {"id": "unversioned"},
         "benchmarks": [
             {
@@ -110,6 +112,14 @@ def document(measurements, outcomes=(), *, run="r1", started="2026-11-30T10:00:0
             "outcomes": [flatten(o) for o in outcomes],
         },
     }
+
+
+@pytest.fixture(scope="session")
+def make():
+    """The functions and machines above."""
+    return SimpleNamespace(
+        case=case, measured=measured, missed=missed, shares=shares, R740=R740, LAPTOP=LAPTOP
+    )
 
 
 @pytest.fixture

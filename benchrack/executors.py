@@ -1,0 +1,199 @@
+"""Where a case runs: in this process (for a debugger), or in a worker process.
+
+A worker that crashes, hangs or is killed ends one case, with its reason, and the sweep goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import IO, Any, Protocol
+
+from benchrack import errors
+from benchrack.bench import Bench, silent
+from benchrack.errors import TimeLimitError, WorkerError
+from benchrack.results import Measurement, flatten, from_record
+from benchrack.running import run_case
+from benchrack.types import Case, Device, Settings
+
+Progress = Callable[[str], None]
+STDERR_LINES = 5
+
+
+class Executor(Protocol):
+    """Runs cases one at a time; `fresh` asks for a process that has measured nothing yet."""
+
+    def run(self, case: Case, progress: Progress = silent, *, fresh: bool = False) -> Measurement:
+        """Raises what `run_case` raises."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
+
+
+@dataclass(slots=True)
+class InProcess:
+    """Runs cases in this process, where a debugger sees them; there is no fresh start here."""
+
+    bench: Bench
+
+    def run(self, case: Case, progress: Progress = silent, *, fresh: bool = False) -> Measurement:
+        self.bench.progress = progress
+        return run_case(self.bench, case)
+
+    def close(self) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a worker needs to build the same bench: everything is by value or by name."""
+
+    settings: Settings
+    device: Device
+    cache: str
+    disabled: tuple[str, ...] = ()
+    conftests: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Worker:
+    """Runs cases in a process of their own, which is kept warm between them.
+
+    It is replaced after a failure that may have left something behind, and for a fresh start.
+    """
+
+    setup: Setup
+    command: tuple[str, ...] = (sys.executable, "-m", "benchrack.worker")
+    _process: subprocess.Popen[bytes] | None = None
+    _replies: IO[bytes] | None = None
+    _stderr: IO[bytes] | None = None
+    _used: bool = field(default=False)
+
+    def run(self, case: Case, progress: Progress = silent, *, fresh: bool = False) -> Measurement:
+        """Measure a case in the worker.
+
+        Raises what `run_case` raises there, TimeLimitError after `case_time_limit_s`, or
+        WorkerError where the process died or failed; that has the worker's traceback.
+        """
+        if fresh and self._used:
+            self.close()
+        if self._process is None:
+            self._start()
+        self._used = True
+        try:
+            self._send(flatten(case))
+            reply = self._await_reply(progress)
+        except BaseException:
+            self._kill()  # hung, dead, or interrupted: nothing more can be asked of it
+            raise
+        if "record" in reply:
+            return from_record(reply["record"], reply["seconds_per_batch"])
+        raise self._error(reply)
+
+    def _start(self) -> None:
+        reading, writing = os.pipe()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        self._process = subprocess.Popen(
+            [*self.command, str(writing)],
+            stdin=subprocess.PIPE,
+            stdout=self._stderr,
+            stderr=self._stderr,
+            pass_fds=(writing,),
+            start_new_session=True,  # Ctrl-C is for pytest, which then ends the worker
+        )
+        os.close(writing)
+        self._replies = os.fdopen(reading, "rb", buffering=0)
+        self._used = False
+        setup = {
+            "settings": flatten(self.setup.settings),
+            "device": flatten(self.setup.device),
+            "cache": self.setup.cache,
+            "disabled": list(self.setup.disabled),
+            "conftests": list(self.setup.conftests),
+            "path": sys.path,
+        }
+        self._send(setup)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._death() from None
+
+    def _await_reply(self, progress: Progress) -> dict[str, Any]:
+        assert self._replies is not None
+        limit_s = self.setup.settings.case_time_limit_s
+        deadline = time.monotonic() + limit_s
+        pending = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._replies, selectors.EVENT_READ)
+            while True:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise TimeLimitError(
+                        f"no result after {limit_s:g} s: the worker process was ended "
+                        "(--set case_time_limit_s=SECONDS allows more)"
+                    )
+                received = self._replies.read(65536)
+                if not received:
+                    raise self._death()
+                *lines, pending = (pending + received).split(b"\n")
+                for line in lines:
+                    reply: dict[str, Any] = json.loads(line)
+                    if "progress" not in reply:
+                        return reply
+                    progress(reply["progress"])
+
+    def _error(self, reply: dict[str, Any]) -> Exception:
+        """A worker's error as the same class here; anything unforeseen is a WorkerError."""
+        known = getattr(errors, reply["error"], None)
+        if isinstance(known, type) and issubclass(known, errors.BenchrackError):
+            if issubclass(known, errors.OutOfMemoryError):
+                self.close()  # what it could not free goes with it
+            return errors.rebuilt(known, reply["message"])
+        self.close()
+        return WorkerError(f"{reply['error']}: {reply['message']}", reply["traceback"])
+
+    def _death(self) -> WorkerError:
+        assert self._process is not None
+        code = self._process.wait()
+        said = self._last_words()
+        if code >= 0:
+            return WorkerError(f"the worker process ended with exit code {code}{said}")
+        name = signal.Signals(-code).name
+        hint = ", most likely by the kernel for want of memory" if name == "SIGKILL" else ""
+        return WorkerError(f"the worker process was ended by {name}{hint}{said}")
+
+    def _last_words(self) -> str:
+        assert self._stderr is not None
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return ": " + " | ".join(lines[-STDERR_LINES:]) if lines else ""
+
+    def close(self) -> None:
+        """End the worker; it has nothing to lose, since records are kept here."""
+        self._kill()
+
+    def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdin is not None
+        for stream in (process.stdin, self._replies, self._stderr):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()

@@ -1,0 +1,87 @@
+"""A worker process: reads cases from its standard input and writes what they gave to a pipe.
+
+`python -m benchrack.worker FD`; both ways are JSON, a line a message. The first line sets it up.
+It ends when its input does, at once and wherever it is: so no worker outlives its pytest.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import queue
+import sys
+import threading
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from benchrack.bench import Bench
+from benchrack.cache import Cache
+from benchrack.registry import load_registry
+from benchrack.results import to_record, unflatten
+from benchrack.running import run_case
+from benchrack.types import Case, Device, Settings
+
+
+def main() -> None:
+    replies = int(sys.argv[1])
+    lines: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_read, args=(lines,), daemon=True).start()
+
+    def reply(message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(replies, data) :]
+
+    bench = _bench(json.loads(lines.get()))
+    bench.progress = lambda phase: reply({"progress": phase})
+    while True:
+        case = unflatten(Case, json.loads(lines.get()))
+        reply(_measure(bench, case))
+
+
+def _read(lines: queue.Queue[str]) -> None:
+    for line in sys.stdin:
+        lines.put(line)
+    os._exit(0)
+
+
+def _bench(setup: dict[str, Any]) -> Bench:
+    sys.path[:] = [*sys.path, *(p for p in setup["path"] if p not in sys.path)]
+    conftests = [_imported(number, path) for number, path in enumerate(setup["conftests"])]
+    return Bench(
+        registry=load_registry(disabled=setup["disabled"], conftests=conftests),
+        settings=unflatten(Settings, setup["settings"]),
+        device=unflatten(Device, setup["device"]),
+        cache=Cache(Path(setup["cache"])),
+    )
+
+
+def _imported(number: int, path: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"benchrack_conftest_{number}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _measure(bench: Bench, case: Case) -> dict[str, Any]:
+    try:
+        measurement = run_case(bench, case)
+    except Exception as error:
+        return {
+            "error": type(error).__name__,
+            "message": str(error),
+            "traceback": "".join(traceback.format_exception(error)),
+        }
+    return {
+        "record": to_record(measurement),
+        "seconds_per_batch": measurement.seconds_per_batch,
+    }
+
+
+if __name__ == "__main__":
+    main()

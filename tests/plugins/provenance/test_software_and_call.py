@@ -1,0 +1,134 @@
+"""Versions without importing frameworks, and a call without secrets."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+
+import pytest
+
+from benchrack.plugins.provenance import call, software
+
+
+def test_versions_come_without_importing_frameworks():
+    code = (
+        "import sys; from benchrack.plugins.provenance import software, call;"
+        "facts = software.gather() | call.gather(); print(facts['pytest'], 'torch_cuda' in facts);"
+        "print(sorted({'torch', 'numpy', 'onnxruntime', 'pynvml'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{pytest.__version__} False", "[]"]
+
+
+def torch_like(initialized):
+    return types.SimpleNamespace(
+        cuda=types.SimpleNamespace(
+            is_initialized=lambda: initialized, get_arch_list=lambda: ["sm_61", "sm_70"]
+        ),
+        version=types.SimpleNamespace(cuda="12.6", git_version="e2d141d"),
+        __config__=types.SimpleNamespace(show=lambda: "PyTorch built with:\n  - GCC 11.2\n"),
+        backends=types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 90501)),
+        get_num_threads=lambda: 8,
+        get_num_interop_threads=lambda: 2,
+    )
+
+
+def test_an_imported_torch_is_asked_for_its_build(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch_like(initialized=True))
+    facts = software.gather()
+    assert (facts["torch_cuda"], facts["torch_git"]) == ("12.6", "e2d141d")
+    assert facts["torch_build"] == "PyTorch built with: - GCC 11.2"
+    assert (facts["torch_cudnn"], facts["torch_architectures"]) == (90501, ["sm_61", "sm_70"])
+    threads = call.gather()
+    assert (threads["torch_threads"], threads["torch_interop_threads"]) == (8, 2)
+
+
+def test_libraries_of_the_card_are_not_loaded_for_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", torch_like(initialized=False))
+    facts = software.gather()
+    assert (facts["torch_cudnn"], facts["torch_architectures"]) == (None, None)
+
+
+def test_the_real_torch_can_be_asked():
+    torch = pytest.importorskip("torch")
+    facts = software.gather()
+    assert facts["torch_cuda"] == torch.version.cuda
+    assert "PyTorch built with" in facts["torch_build"]
+
+
+def test_the_real_onnxruntime_can_be_asked():
+    pytest.importorskip("onnxruntime")
+    assert "CPUExecutionProvider" in software.gather()["onnxruntime_providers"]
+
+
+def test_only_variables_that_matter_and_no_secrets():
+    environment = {
+        "OMP_NUM_THREADS": "8",
+        "KMP_AFFINITY": "compact",
+        "MKL_NUM_THREADS": "4",
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "NVIDIA_TF32_OVERRIDE": "0",
+        "AWS_SECRET_ACCESS_KEY": "hidden",
+        "HF_TOKEN": "hidden",
+        "CUDA_TOKEN": "hidden",
+        "TORCH_HOME": "hidden",
+        "NVIDIA_API_KEY": "hidden",
+        "MY_OMP_KEY": "hidden",
+        "PATH": "hidden",
+    }
+    assert call.gather(environment)["environment"] == [
+        "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES=0,1",
+        "KMP_AFFINITY=compact",
+        "MKL_NUM_THREADS=4",
+        "NVIDIA_TF32_OVERRIDE=0",
+        "OMP_NUM_THREADS=8",
+    ]
+
+
+def test_the_command_hides_passwords():
+    word = "--benchmark-storage=elasticsearch+https://me:secret@host:9200/index"
+    command = call.gather({}, ["pytest", "-m", "inference", word])["command"]
+    assert command[:3] == ["pytest", "-m", "inference"]
+    assert command[3] == "--benchmark-storage=elasticsearch+https://…@host:9200/index"
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    def git(*arguments):
+        subprocess.run(
+            ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", *arguments],
+            check=True,
+            capture_output=True,
+        )
+
+    git("init")
+    (tmp_path / "file").write_text("1")
+    git("add", ".")
+    git("commit", "-m", "one")
+    return tmp_path
+
+
+def test_the_commit_of_the_checkout(checkout):
+    facts = call.gather({}, ["x"], checkout)
+    assert len(facts["git_commit"]) == 40
+    assert facts["git_dirty"] is False
+    (checkout / "file").write_text("2")
+    assert call.gather({}, ["x"], checkout)["git_dirty"] is True
+
+
+def test_installed_from_a_wheel_there_is_no_commit(tmp_path):
+    assert "git_commit" not in call.gather({}, ["x"], tmp_path)
+
+
+def test_a_checkout_that_git_refuses(tmp_path):
+    (tmp_path / ".git").mkdir()
+    facts = call.gather({}, ["x"], tmp_path)
+    assert (facts["git_commit"], facts["git_dirty"]) == (None, None)
+
+
+def test_without_git(checkout, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert call.gather({}, ["x"], checkout)["git_commit"] is None
