@@ -11,6 +11,8 @@ from collections.abc import Iterable
 import pluggy
 
 from benchrack.machines import Accelerator, Server
+from benchrack.meters import Meter
+from benchrack.provenance import Provenance
 from benchrack.types import Backend, Dataset, Model
 
 hookspec = pluggy.HookspecMarker("benchrack")
@@ -34,3 +36,13 @@ def benchrack_datasets() -> Iterable[Dataset]:
 @hookspec
 def benchrack_hardware() -> Iterable[Accelerator | Server]:
     """Hardware descriptors: cards, and servers that hold them, with a source for every figure."""
+
+
+@hookspec
+def benchrack_meters() -> Iterable[Meter]:
+    """Meters: what reads power or energy beside a measurement."""
+
+
+@hookspec
+def benchrack_provenance() -> Iterable[Provenance]:
+    """Provenance: sources of facts about machine, software and run."""

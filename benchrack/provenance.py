@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Fact = str | int | float | bool | None | list[Any]
+Scalar = str | int | float | bool | None
+Fact = Scalar | list[Scalar]
 Facts = dict[str, Fact]
 
 
@@ -47,11 +48,12 @@ def _fact(name: str, value: Any) -> Fact:
     return _scalar(name, value)
 
 
-def _scalar(name: str, value: Any) -> Any:
+def _scalar(name: str, value: Any) -> Scalar:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if value is None or isinstance(value, str | int | float):
-        return value
+        known: Scalar = value
+        return known
     raise TypeError(f"{name} is a {type(value).__name__}, and should be a JSON scalar or a list")
 
 

@@ -11,6 +11,7 @@ import pluggy
 from benchrack import hookspecs
 from benchrack.errors import UnknownNameError
 from benchrack.machines import Accelerator, Server
+from benchrack.meters import Meter
 from benchrack.plugin_loading import (
     PluginError,
     Problem,
@@ -21,6 +22,7 @@ from benchrack.plugin_loading import (
     reported,
     switch_off,
 )
+from benchrack.provenance import Provenance
 from benchrack.types import Backend, Dataset, Model
 
 __all__ = ["BUILT_IN", "KINDS", "Problem", "Provider", "Registry", "load_registry"]
@@ -38,6 +40,13 @@ BUILT_IN: tuple[str, ...] = (
     "benchrack.plugins.datasets.synthetic",
     "benchrack.hardware.plugin",
     "benchrack.hardware.lab",
+    "benchrack.plugins.meters.nvml",
+    "benchrack.plugins.meters.rapl",
+    "benchrack.plugins.provenance.cpu",
+    "benchrack.plugins.provenance.host",
+    "benchrack.plugins.provenance.accelerators",
+    "benchrack.plugins.provenance.software",
+    "benchrack.plugins.provenance.call",
 )
 
 # hook → the kinds of objects that it returns, each with a `name`
@@ -46,6 +55,8 @@ KINDS: Mapping[str, Mapping[str, type]] = {
     "benchrack_models": {"model": Model},
     "benchrack_datasets": {"dataset": Dataset},
     "benchrack_hardware": {"accelerator": Accelerator, "server": Server},
+    "benchrack_meters": {"meter": Meter},
+    "benchrack_provenance": {"provenance": Provenance},
 }
 
 
@@ -114,6 +125,14 @@ class Registry:
     def server(self, name: str) -> Server:
         found: Server = self.get("server", name)
         return found
+
+    @property
+    def meters(self) -> Mapping[str, Meter]:
+        return self.provided["meter"]
+
+    @property
+    def provenance(self) -> Mapping[str, Provenance]:
+        return self.provided["provenance"]
 
 
 def load_registry(

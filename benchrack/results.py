@@ -41,6 +41,7 @@ class Preparation:
     """What had to be done before the first batch, in seconds, and what it was done with."""
 
     prepare_s: float
+    asked_precision: str = ""
     first_batch_s: float | None = None
     weights_used: str = ""
     weights_digest: str = ""
@@ -169,6 +170,17 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What else used the machine meanwhile. `foreign_cpu_share` is the share (0 to 1) of all CPUs'
+    time that other processes took; `other_processes` are those on the card."""
+
+    foreign_cpu_share: float | None = None
+    threads_used: int | None = None
+    usable_cores: int | None = None
+    other_processes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """What one start of one case measured.
 
@@ -186,6 +198,7 @@ class Measurement:
     accuracy: Accuracy | None = part("accuracy_", default=None)
     output_check: OutputCheck | None = part("output_", default=None)
     power: Power | None = part(default=None)
+    surroundings: Surroundings | None = part(default=None)
     reasons: tuple[str, ...] = ()
 
     @property
@@ -260,35 +273,11 @@ def _required(f: dataclasses.Field[Any]) -> bool:
     return f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
 
 
-def _present(cls: Any, flat: Mapping[str, Any], prefix: str) -> bool:
-    """Whether an optional part was measured: what it can't do without is there, not null."""
-    for f, hint in _fields(cls):
-        key = _key(prefix, f.name)
-        if _required(f) and (key not in flat or (flat[key] is None and _bare(hint) is hint)):
-            return False
-    return True
-
-
-def _typed(key: str, value: Any, hint: Any) -> Any:
-    bare = _bare(hint)
-    if value is None and bare is not hint:
-        return None
-    if value is None and bare is float:
-        return math.nan
-    value = tuple(value) if isinstance(value, list) else value
-    if not _fits(value, bare):
-        expected = bare.__name__ if isinstance(bare, type) else str(bare)
-        raise TypeError(f"{key} is {value!r}, and should be of type {expected}")
-    return value
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    if typing.get_origin(hint) is typing.Literal:
-        return value in typing.get_args(hint)
-    if typing.get_origin(hint) is tuple:
-        item = typing.get_args(hint)[0]
-        return isinstance(value, tuple) and all(_fits(v, item) for v in value)
-    return type(value) is hint or (hint is float and type(value) is int)
+def _present(cls: type, flat: Mapping[str, Any], prefix: str) -> bool:
+    """Whether an optional part was written: all that it requires, and at least one field."""
+    keys = {f.name: _key(prefix, f.name) for f, _ in _fields(cls)}
+    required = [f.name for f, _ in _fields(cls) if f.default is dataclasses.MISSING]
+    return all(keys[name] in flat for name in required) and any(k in flat for k in keys.values())
 
 
 def to_record(measurement: Measurement) -> dict[str, Any]:

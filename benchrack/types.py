@@ -70,6 +70,12 @@ class Settings:
     executor: Literal["worker", "in-process"] = "worker"
     case_time_limit_s: float = 1800.0
     starts: int = 1
+    publish: bool = False
+    limit_variation: float = 0.15
+    limit_interval: float = 0.05
+    limit_spread: float = 1e-4
+    limit_clock_share: float = 0.75
+    limit_foreign_load: float = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

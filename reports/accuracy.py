@@ -93,7 +93,7 @@ def _remarks(p: Pool) -> list[str]:
 
 def _notes(pools: list[Pool]) -> list[str]:
     notes = [
-        "top-1, top-5, agree (the same top-1 as FP32): % of N pictures, with 95 % interval.",
+        "top-1 [95 % interval], top-5, agree (the same top-1 as FP32): % of N pictures.",
         "drop: FP32's top-1 less this one, in points; cosine: of the logits and FP32's.",
     ]
     used = dict.fromkeys((p.case.model, p.weights) for p in pools if p.weights)

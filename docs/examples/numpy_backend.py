@@ -36,24 +36,27 @@ class NumpySession:
         self.layers = []
 
 
-def convolve(layer, x, weight, bias):
+def convolve(layer, x, weight, bias=0):
     import numpy as np
 
-    x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in layer.padding)))
+    (down, across), padding = layer.stride, [(p, p) for p in layer.padding]
+    x = np.pad(x, ((0, 0), (0, 0), *padding))
     windows = np.lib.stride_tricks.sliding_window_view(x, layer.kernel_size, axis=(2, 3))
-    return np.moveaxis(np.tensordot(windows, weight, ((1, 4, 5), (1, 2, 3))) + bias, 3, 1)
+    y = np.tensordot(windows[:, :, ::down, ::across], weight, axes=((1, 4, 5), (1, 2, 3)))
+    return np.moveaxis(y + bias, 3, 1)
 
 
-def pool(layer, x):
-    n, c, h, w = x.shape
-    k = layer.kernel_size
-    return x.reshape(n, c, h // k, k, w // k, k).max(axis=(3, 5))
+def normalize(layer, x, scale, shift):
+    mean, variance = layer.running_mean.numpy(), layer.running_var.numpy()
+    scale = scale / (variance + layer.eps) ** 0.5
+    return x * scale[:, None, None] + (shift - mean * scale)[:, None, None]
 
 
 LAYERS = {
     "Conv2d": convolve,
-    "MaxPool2d": pool,
+    "BatchNorm2d": normalize,
     "ReLU": lambda layer, x: x.clip(0),
+    "AdaptiveAvgPool2d": lambda layer, x: x.mean(axis=(2, 3), keepdims=True),  # to 1 × 1
     "Flatten": lambda layer, x: x.reshape(len(x), -1),
     "Linear": lambda layer, x, weight, bias: x @ weight.T + bias,
 }

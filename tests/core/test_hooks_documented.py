@@ -149,15 +149,19 @@ def test_the_backend_of_the_page_computes_what_torch_computes():
     torch = pytest.importorskip("torch")
     nn = torch.nn
     torch.manual_seed(0)
+    normalization = nn.BatchNorm2d(16)
+    normalization.running_mean.normal_()
+    normalization.running_var.uniform_(0.5, 2)
+    nn.init.normal_(normalization.weight)
     chain = nn.Sequential(
-        nn.Conv2d(1, 8, 5, padding=2),
+        nn.Conv2d(1, 8, (5, 3), padding=(2, 1)),
         nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3),
+        nn.Conv2d(8, 16, 3, stride=(2, 1), bias=False),
+        normalization,
         nn.ReLU(),
-        nn.MaxPool2d(2),
+        nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
-        nn.Linear(16 * 6 * 6, 10),
+        nn.Linear(16, 10),
     )
     backend = example_of("benchrack_backends").backend("numpy-fp32")
     assert backend.unsupported(Device(kind="cpu")) is None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+import types
+from pathlib import Path
 
 import pytest
 from fakes.power import FakeClock
@@ -11,6 +13,7 @@ from fakes.power import FakeClock
 from benchrack.errors import UnsupportedError
 from benchrack.metering import Idle, Opened, Window, measure_idle, open_meters, power_of, window
 from benchrack.meters import Conditions, Meter, Reading
+from benchrack.registry import load_registry
 from benchrack.results import Power, flatten, unflatten
 from benchrack.sampler import Sampler
 
@@ -297,3 +300,37 @@ def test_without_idle_power_nothing_is_above_idle():
 def test_power_survives_the_record():
     power = power_of_card([reading(SteadyMeter(FakeClock()))])
     assert unflatten(Power, flatten(power)) == power
+
+
+def page_meter():
+    """The meter of docs/plugins.md, as a reader would copy it."""
+    page = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
+    section = page.split("### `benchrack_meters(")[1]
+    source = section.split("```python\n")[1].split("```")[0]
+    found = {}
+    exec(compile(source, "docs/plugins.md", "exec"), found)
+    return found
+
+
+def test_the_meter_of_the_page_meters(tmp_path):
+    clock = FakeClock()
+    shown = tmp_path / "power_w"
+    shown.write_text("230.5\n")
+    meter = page_meter()["WallMeter"]([], clock, shown)
+    with window([meter], clock, threaded=False) as metered:
+        while clock() < 12.0:
+            clock.sleep(max(1e-3, metered.sampler.sample_due()))
+    (wall,) = metered.readings
+    assert wall.energy_j == pytest.approx(230.5 * wall.window_s)
+    assert not wall.too_short
+
+
+def test_hook_benchrack_meters():
+    registry = load_registry()
+    assert {"nvml", "rapl"} <= set(registry.meters)
+    conftest = types.ModuleType("conftest")
+    conftest.__file__ = "conftest.py"
+    conftest.benchrack_meters = page_meter()["benchrack_meters"]
+    wall = load_registry(conftests=[conftest]).meters["wall"]
+    opened = open_meters([wall], [], FakeClock())
+    assert "start the wall meter's daemon" in opened.absent["wall"]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+import types
 
 import pytest
 from fakes import nvml
 
+from benchrack import hookimpl
 from benchrack.plugins.provenance import accelerators, call, cpu, host, software
 from benchrack.provenance import Provenance, flat, gather, hashed, machine_digest
+from benchrack.registry import load_registry
 
 BUILT_IN = (cpu, host, accelerators, software, call)
 
@@ -115,6 +118,10 @@ def test_the_built_in_sources_give_json_quickly(fake_nvml):
 
 
 def test_hook_benchrack_provenance():
-    from benchrack.registry import load_registry
-
-    assert {s.name for s in built_in()} <= set(load_registry().provided["provenance"])
+    registry = load_registry()
+    assert {"cpu", "host", "accelerators", "software", "call"} <= set(registry.provenance)
+    conftest = types.ModuleType("conftest")
+    conftest.__file__ = "conftest.py"
+    conftest.benchrack_provenance = hookimpl(lambda: [source("lab", {"rack": 7})])
+    registry = load_registry(conftests=[conftest])
+    assert gather(registry.provenance.values())["lab"] == {"rack": 7}

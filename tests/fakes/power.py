@@ -106,7 +106,9 @@ class Sensor:
 def recorded(path: Path) -> PowerTrace:
     """A trace from a CSV file with the columns time_s and power_w; lines with # are remarks."""
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
-    return PowerTrace((float(row["time_s"]), float(row["power_w"])) for row in csv.DictReader(lines))
+    return PowerTrace(
+        (float(row["time_s"]), float(row["power_w"])) for row in csv.DictReader(lines)
+    )
 
 
 TRACES = Path(__file__).parent / "traces"
