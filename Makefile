@@ -13,9 +13,14 @@ BUILT := build/typed
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
+# A report is written of what this run measured, however it ended; a run such as ARGS=--collect-only
+# has none, and must not be taken for the run before it.
 inference: $(VENV)/.benchrack ## Measure the quick sweep; change it with ARGS='--models=vgg16 --device=cpu'
+	@touch $(VENV)/.started
 	@$(BIN)/pytest -m inference $(ARGS); status=$$?; \
-	if [ $$status -le 1 ]; then $(MAKE) --no-print-directory report || status=$$?; fi; \
+	if [ -n "$$(find results -newer $(VENV)/.started -name '*.json' 2>/dev/null)" ]; then \
+	  $(MAKE) --no-print-directory report || status=$$?; \
+	fi; \
 	exit $$status
 
 report: $(VENV)/.benchrack ## Write the newest run's report to results/report.md

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from benchrack import inputs
 from benchrack.cache import Cache
 from benchrack.errors import UnsupportedError
+from benchrack.machines import Accelerator
 from benchrack.measurement import Clock
+from benchrack.metering import Idle, Opened
+from benchrack.meters import Domain
 from benchrack.processors import last_level_cache_bytes, usable_cores
 from benchrack.registry import Registry
 from benchrack.types import (
@@ -47,8 +50,22 @@ class Bench:
     cache: Cache = field(default_factory=Cache.default)
     clock: Clock = time.perf_counter
     progress: Callable[[str], None] = silent
+    meters: Opened = field(default_factory=Opened)
+    idle: Mapping[Domain, Idle] = field(default_factory=dict)
     _splits: dict[str, Split] = field(default_factory=dict)
     _pools: dict[tuple[object, ...], np.ndarray] = field(default_factory=dict)
+
+    @property
+    def card(self) -> Accelerator | None:
+        """The descriptor of the device, where one has exactly its name."""
+        known = self.registry.accelerators.values()
+        return next((a for a in known if self.device.name in a.device_names.value), None)
+
+    def unsupported(self, case: Case) -> str | None:
+        """Why the case's backend can't run on the device, or None."""
+        backend = self.registry.backend(case.backend)
+        require(backend)
+        return backend.unsupported(self.device)
 
     @property
     def threads(self) -> int:

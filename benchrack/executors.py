@@ -14,13 +14,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 from benchrack import errors
 from benchrack.bench import Bench, silent
 from benchrack.errors import TimeLimitError, WorkerError
+from benchrack.metering import Idle
+from benchrack.meters import Domain
 from benchrack.results import Measurement, flatten, from_record
 from benchrack.running import run_case
 from benchrack.types import Case, Device, Settings
@@ -60,6 +62,7 @@ class Setup:
     settings: Settings
     device: Device
     cache: str
+    idle: Mapping[Domain, Idle] = field(default_factory=dict)
     disabled: tuple[str, ...] = ()
     conftests: tuple[str, ...] = ()
 
@@ -117,6 +120,7 @@ class Worker:
             "settings": flatten(self.setup.settings),
             "device": flatten(self.setup.device),
             "cache": self.setup.cache,
+            "idle": {domain: flatten(idle) for domain, idle in self.setup.idle.items()},
             "disabled": list(self.setup.disabled),
             "conftests": list(self.setup.conftests),
             "path": sys.path,

@@ -1,20 +1,28 @@
-"""Pictures of a data set as a model's inputs: batches, and the distinct inputs of a case."""
+"""Pictures of a data set as inputs of a model: in batches, or all different to measure speed."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from benchrack import preprocessing
 from benchrack.errors import CorruptImageError, DatasetError
+from benchrack.processors import usable_cores
 from benchrack.types import Model, Sample, Split
-
-DRAWS = 4  # tries a wanted input: variants of tiny pictures can be equal
 
 if TYPE_CHECKING:
     import numpy as np
+
+READ_AHEAD = 64  # pictures that are read at once, by all cores
+DRAWS = 4  # tries a wanted input: variants of tiny pictures can be equal
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,21 +36,43 @@ class Batch:
 
 
 def iterate_batches(samples: Sequence[Sample], model: Model, batch_size: int) -> Iterator[Batch]:
-    """Batches in the order of the samples, one in memory at a time."""
-    import numpy as np
+    """Batches in the order of the samples, a few pictures at a time in memory.
 
-    for start in range(0, len(samples), batch_size):
-        images, labels, unreadable = [], [], []
-        for sample in samples[start : start + batch_size]:
-            try:
-                picture = sample.read()
-            except CorruptImageError:
-                unreadable.append(sample.name)
-                continue
-            images.append(preprocessing.apply(model.preprocessing, picture, model.input_shape[0]))
-            labels.append(sample.label)
-        stacked = np.stack(images) if images else np.empty((0, *model.input_shape), np.float32)
-        yield Batch(images=stacked, labels=tuple(labels), unreadable=tuple(unreadable))
+    All but the last have `batch_size` inputs: a picture that can't be read is named in the batch
+    where it would have been, and the next one takes its place. A batch is without inputs only
+    where no picture at all can be read. Nothing is read in the background between two batches.
+    """
+    inputs: list[np.ndarray] = []
+    labels: list[int | None] = []
+    unreadable: list[str] = []
+
+    def batch() -> Batch:
+        made = _stacked(inputs, model)
+        whole = Batch(images=made, labels=tuple(labels), unreadable=tuple(unreadable))
+        for gathered in (inputs, labels, unreadable):
+            gathered.clear()
+        return whole
+
+    for sample, made in _in_threads(functools.partial(_read, model), samples):
+        if made is None:
+            unreadable.append(sample.name)
+            continue
+        if len(inputs) == batch_size:
+            yield batch()
+        inputs.append(made)
+        labels.append(sample.label)
+    if inputs or unreadable:
+        yield batch()
+
+
+def read_images(
+    samples: Sequence[Sample], model: Model
+) -> tuple[np.ndarray, list[int | None], tuple[str, ...]]:
+    """All samples as inputs, float32 (N, C, H, W), with their labels; the names of those that
+    can't be read."""
+    for batch in iterate_batches(samples, model, max(1, len(samples))):
+        return batch.images, list(batch.labels), batch.unreadable
+    return _stacked([], model), [], ()
 
 
 def require_classes(split: Split, model: Model) -> None:
@@ -58,37 +88,76 @@ def input_pool(
     split: Split, model: Model, *, minimum_bytes: int, limit_bytes: int, seed: int
 ) -> np.ndarray:
     """Distinct inputs, float32 (N, C, H, W): at least two, and as many as `minimum_bytes` hold
-    within `limit_bytes`. Pictures come first; where they do not suffice, seeded variants of them
-    (70 to 100 % of the area, perhaps mirrored) follow. Raises DatasetError if none can be read."""
-    import numpy as np
+    within `limit_bytes`.
 
+    The measured pictures come first; where they do not suffice, seeded variants of them (70 to
+    100 % of the area, perhaps mirrored) follow, as long as new ones are found. Raises DatasetError
+    where no picture can be read, or all are the same.
+    """
     each = 4 * math.prod(model.input_shape)
     wanted = max(2, min(math.ceil(minimum_bytes / each), limit_bytes // each))
-    pictures = []
-    for sample in split.measured[:wanted]:
-        try:
-            pictures.append(sample.read())
-        except CorruptImageError:
-            continue
-    if not pictures:
-        raise DatasetError(f"{split.name}: none of its pictures can be read")
-    draw = np.random.default_rng(seed)
+    readable: list[Sample] = []
     pool: dict[bytes, np.ndarray] = {}
-    for attempt in range(DRAWS * wanted):
-        picture = pictures[attempt % len(pictures)]
-        if attempt >= len(pictures):
-            picture = _variant(picture, draw)
-        made = preprocessing.apply(model.preprocessing, picture, model.input_shape[0])
-        pool.setdefault(made.tobytes(), made)
+    for sample, made in _in_threads(functools.partial(_read, model), split.measured):
+        if made is not None:
+            readable.append(sample)
+            pool.setdefault(_digest(made), made)
+        if len(pool) == wanted:
+            return _stacked(list(pool.values()), model)
+    if not readable:
+        raise DatasetError(f"{split.name}: none of its {len(split.measured)} pictures can be read")
+    draws = ((readable[n % len(readable)], (seed, n)) for n in range(DRAWS * wanted))
+    for made in _in_threads(functools.partial(_variant, model), draws):
+        pool.setdefault(_digest(made), made)
         if len(pool) == wanted:
             break
-    return np.stack(list(pool.values()))
+    if len(pool) < 2:
+        raise DatasetError(
+            f"{split.name}: its pictures and all parts of them are the same ({readable[0].name}), "
+            "and a speed must be measured with inputs that differ"
+        )
+    return _stacked(list(pool.values()), model)
 
 
-def _variant(picture: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+def _read(model: Model, sample: Sample) -> tuple[Sample, np.ndarray | None]:
+    try:
+        picture = sample.read()
+    except CorruptImageError:
+        return sample, None
+    return sample, preprocessing.apply(model.preprocessing, picture, model.input_shape[0])
+
+
+def _variant(model: Model, draw: tuple[Sample, tuple[int, int]]) -> np.ndarray:
+    import numpy as np
+
+    sample, seed = draw
+    picture, rng = sample.read(), np.random.default_rng(seed)
     height, width = picture.shape[:2]
-    scale = math.sqrt(draw.uniform(0.7, 1.0))
+    scale = math.sqrt(rng.uniform(0.7, 1.0))
     rows, columns = max(1, int(height * scale)), max(1, int(width * scale))
-    top, left = draw.integers(height - rows + 1), draw.integers(width - columns + 1)
-    cropped = picture[top : top + rows, left : left + columns]
-    return cropped[:, ::-1] if draw.random() < 0.5 else cropped
+    top, left = rng.integers(height - rows + 1), rng.integers(width - columns + 1)
+    part = picture[top : top + rows, left : left + columns]
+    if rng.random() < 0.5:
+        part = part[:, ::-1]
+    return preprocessing.apply(model.preprocessing, part, model.input_shape[0])
+
+
+def _in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """The function's results in order, READ_AHEAD computed at once: decoding and resizing release
+    Python's lock. No thread works while the caller holds a result."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    remaining = iter(items)
+    with ThreadPoolExecutor(usable_cores()) as threads:
+        while chunk := list(itertools.islice(remaining, READ_AHEAD)):
+            yield from list(threads.map(function, chunk))
+
+
+def _stacked(inputs: list[np.ndarray], model: Model) -> np.ndarray:
+    import numpy as np
+
+    return np.stack(inputs) if inputs else np.empty((0, *model.input_shape), np.float32)
+
+
+def _digest(made: np.ndarray) -> bytes:
+    return hashlib.sha256(made).digest()

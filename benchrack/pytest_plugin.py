@@ -6,6 +6,7 @@ Loaded by `benchrack.pytest_entry` for Benchrack's own runs, or with `-p benchra
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import signal
 from collections.abc import Callable, Generator, Iterator
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from benchrack import pytest_options, sweep
+from benchrack import pytest_options
 from benchrack.bench import Bench
 from benchrack.devices import resolve
 from benchrack.errors import (
@@ -23,19 +24,27 @@ from benchrack.errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
+from benchrack.executors import Executor, InProcess, Setup, Worker
+from benchrack.metering import measure_idle, open_meters
 from benchrack.progress import ProgressLine, terminal_stream
+from benchrack.provenance import Facts, flat, gather
+from benchrack.pytest_cases import (
+    CASES,
+    REGISTRY,
+    Planned,
+    conftests_of,
+    planned_by,
+    registry_of,
+    sweep_of,
+)
 from benchrack.pytest_report import headline, print_results, write_results
-from benchrack.registry import Registry, load_registry
 from benchrack.results import Measurement, to_record
 from benchrack.run import Run
-from benchrack.running import run_case
-from benchrack.types import Case, Scenario
+from benchrack.types import Case
 
-REGISTRY = pytest.StashKey[Registry]()
-SWEEP = pytest.StashKey[sweep.Sweep]()
-CASES = pytest.StashKey[dict[str, dict[str, Case]]]()
 RUN = pytest.StashKey[Run]()
-BENCH = pytest.StashKey[Bench]()
+EXECUTOR = pytest.StashKey[Executor]()
+TOPICS = pytest.StashKey[dict[str, Facts]]()
 PROGRESS = pytest.StashKey[ProgressLine]()
 SIGTERM = pytest.StashKey[Any]()
 
@@ -50,69 +59,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
     # A fixture can't depend on `benchmark` only if there is one: so one of two modules defines it.
     present = config.pluginmanager.hasplugin("benchmark")
-    module = "pytest_replay" if present else "pytest_without_benchmark"
-    config.pluginmanager.import_plugin(f"benchrack.{module}")
+    replay = "pytest_replay" if present else "pytest_without_benchmark"
+    for module in ("pytest_cases", replay):
+        config.pluginmanager.import_plugin(f"benchrack.{module}")
     config.stash[CASES] = {}
     if asked := config.getoption("benchmark_json", None):
         with contextlib.suppress(OSError):  # pytest-benchmark says why it can't write
             Path(asked).parent.mkdir(parents=True, exist_ok=True)
-
-
-# --- from the sweep to tests ------------------------------------------------------------------
-
-
-def _sweep(config: pytest.Config) -> sweep.Sweep:
-    if SWEEP not in config.stash:
-        asked = pytest_options.text(config, "sweep") or "quick"
-        loaded = sweep.load(asked, config.invocation_params.dir)
-        config.stash[SWEEP] = sweep.override(loaded, pytest_options.overrides(config))
-    return config.stash[SWEEP]
-
-
-def _registry(config: pytest.Config) -> Registry:
-    if REGISTRY not in config.stash:
-        plugins = config.pluginmanager.get_plugins()
-        conftests = [p for p in plugins if str(getattr(p, "__file__", "")).endswith("conftest.py")]
-        config.stash[REGISTRY] = load_registry(
-            disabled=pytest_options.disabled_plugins(config), conftests=conftests
-        )
-    return config.stash[REGISTRY]
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A suite's test becomes one a case: it asks for `case` and `measured`, and has the marker of
-    its scenario."""
-    if not {"case", "measured"} <= set(metafunc.fixturenames):
-        return
-    scenario: Any = pytest_options.scenario_of(metafunc.definition)
-    cases = _cases(metafunc.config, scenario)
-    if cases:
-        metafunc.parametrize("case", list(cases), indirect=True)
-    else:
-        reason = f"the sweep has no table [{scenario}]"
-        metafunc.parametrize(
-            "case", [pytest.param("none", marks=pytest.mark.skip(reason=reason))], indirect=True
-        )
-
-
-def _cases(config: pytest.Config, scenario: Scenario) -> dict[str, Case]:
-    known = config.stash[CASES]
-    if scenario not in known:
-        try:
-            spanned = sweep.cases(_sweep(config), scenario, _registry(config))
-        except BenchrackError as error:
-            raise pytest.UsageError(str(error)) from error
-        known[scenario] = {case.id: case for case in spanned}
-    return known[scenario]
-
-
-def _case_of(item: pytest.Item) -> Case | None:
-    """The case that a collected test measures, or None for any other test."""
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    if not isinstance(item, pytest.Function) or "measured" not in item.fixturenames:
-        return None
-    known = item.config.stash[CASES].get(pytest_options.scenario_of(item) or "", {})
-    return known.get(parameters.get("case", ""))
 
 
 # --- before the first case --------------------------------------------------------------------
@@ -121,37 +74,65 @@ def _case_of(item: pytest.Item) -> Case | None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What can be wrong with devices, data and the results folder is said before measuring."""
     config = session.config
-    planned = {item.nodeid: case for item in session.items if (case := _case_of(item))}
+    planned = {item.nodeid: found for item in session.items if (found := planned_by(item))}
     if not planned or config.option.collectonly:
         return
     if config.getoption("dist", "no") != "no":
         raise pytest.UsageError("cases are measured one at a time: run without xdist's -n")
     try:
-        bench = _open_bench(config)
-        _open_data(bench, set(planned.values()))
-        config.stash[RUN] = Run.begin(
-            pytest_options.results_folder(config),
-            _sweep(config).name,
-            ("pytest", *map(str, config.invocation_params.args)),
-            machine={},
-        )
+        _open(config, planned)
     except BenchrackError as error:
         raise pytest.UsageError(str(error)) from error
-    config.stash[RUN].plan(planned)
     _end_on_sigterm(config)
 
 
-def _open_bench(config: pytest.Config) -> Bench:
+def _open(config: pytest.Config, planned: dict[str, Planned]) -> None:
+    """Everything that the cases need, and the run's journal."""
+    registry, spanned = registry_of(config), sweep_of(config)
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     shown = reporter is not None and reporter.isatty
-    progress = ProgressLine(config.get_terminal_writer(), terminal_stream() if shown else None)
-    config.stash[PROGRESS] = progress
-    config.stash[BENCH] = Bench(
-        registry=_registry(config),
-        settings=_sweep(config).settings,
-        device=resolve(pytest_options.text(config, "device") or "auto")[0],
+    config.stash[PROGRESS] = ProgressLine(
+        config.get_terminal_writer(), terminal_stream() if shown else None
     )
-    return config.stash[BENCH]
+    device = resolve(pytest_options.text(config, "device") or "auto")[0]
+    bench = Bench(registry=registry, settings=spanned.settings, device=device)
+    _open_data(bench, {plan.case for plan in planned.values()})
+    topics = gather(registry.provenance.values())
+    config.stash[TOPICS] = topics
+    run = Run.begin(
+        pytest_options.results_folder(config),
+        spanned.name,
+        ("pytest", *map(str, config.invocation_params.args)),
+        flat(topics),
+    )
+    run.plan({nodeid: plan.case for nodeid, plan in planned.items()})
+    config.stash[RUN] = run
+    config.stash[EXECUTOR] = _executor(config, bench)
+
+
+def _executor(config: pytest.Config, bench: Bench) -> Executor:
+    """In this process where a debugger is asked for; else a worker process. Idle power is measured
+    here, once, while nothing runs yet."""
+    config.stash[PROGRESS].show("[measuring idle power]")
+    opened = open_meters(bench.registry.meters.values(), [bench.device])
+    idle = measure_idle(opened.meters)
+    config.stash[PROGRESS].clear()
+    if bench.settings.executor == "in-process" or config.getoption("usepdb", False):
+        bench.meters, bench.idle = opened, idle
+        return InProcess(bench)
+    opened.close()
+    return Worker(
+        Setup(
+            settings=bench.settings,
+            device=bench.device,
+            cache=str(bench.cache.root),
+            idle=idle,
+            disabled=pytest_options.disabled_plugins(config),
+            conftests=tuple(
+                path for plugin in conftests_of(config) if (path := getattr(plugin, "__file__", ""))
+            ),
+        )
+    )
 
 
 def _open_data(bench: Bench, cases: set[Case]) -> None:
@@ -180,9 +161,9 @@ def _end_on_sigterm(config: pytest.Config) -> None:
 @pytest.fixture
 def case(request: pytest.FixtureRequest) -> Case:
     """The case that this test measures."""
-    found = _case_of(request.node)
+    found = planned_by(request.node)
     assert found is not None, "a test with `case` and `measured` needs the marker of a scenario"
-    return found
+    return found.case
 
 
 @pytest.fixture
@@ -191,19 +172,27 @@ def measured(
 ) -> Iterator[Callable[[Case], Measurement]]:
     """`measured(case)` measures it, keeps the record, and skips or fails with the reason."""
     config, nodeid = request.config, request.node.nodeid
-    run, bench, progress = config.stash[RUN], config.stash[BENCH], config.stash[PROGRESS]
+    run, executor, progress = config.stash[RUN], config.stash[EXECUTOR], config.stash[PROGRESS]
+    planned = planned_by(request.node)
+    assert planned is not None
+    settings = sweep_of(config).settings
+    fresh, publishing = settings.starts > 1, settings.publish
 
     def measure(case: Case) -> Measurement:
         __tracebackhide__ = True
         place = f"{run.total - len(run.planned) + 1} of {run.total}, {case.id}"
-        bench.progress = lambda phase: progress.show(f"[{place}: {phase}]")
-        measurement = _outcome_of(lambda: run_case(bench, case), run, case, nodeid)
+
+        def show(phase: str) -> None:
+            progress.show(f"[{place}: {phase}]")
+
+        found = _outcome_of(lambda: executor.run(case, show, fresh=fresh), run, case, nodeid)
+        measurement = dataclasses.replace(found, start=planned.start)
         run.record(measurement, nodeid)
         request.node.user_properties.append(("benchrack", headline(measurement)))
         stats = replay(measurement.seconds_per_batch, {"benchrack": to_record(measurement)})
         if stats is not None:
             run.benchmarks.append(stats)
-        if measurement.reasons and pytest_options.strict(config):
+        if measurement.reasons and (pytest_options.strict(config) or publishing):
             pytest.fail(f"not valid: {'; '.join(measurement.reasons)}", pytrace=False)
         return measurement
 
@@ -229,7 +218,7 @@ def _outcome_of(
         pytest.skip(f"out of memory: {error}")
     except BenchrackError as error:
         run.note(case, "failed", str(error), nodeid)
-        pytest.fail(str(error), pytrace=False)
+        pytest.fail(f"{error}\n{getattr(error, 'details', '')}".rstrip(), pytrace=False)
     except (KeyboardInterrupt, SystemExit, pytest.exit.Exception) as error:  # Ctrl-C, SIGTERM
         run.note(case, "interrupted", str(error) or type(error).__name__, nodeid)
         raise
@@ -268,6 +257,14 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_machine_info(
+    config: pytest.Config, machine_info: dict[str, Any]
+) -> None:
+    if TOPICS in config.stash:
+        machine_info["benchrack"] = config.stash[TOPICS]
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
     if (run := config.stash.get(RUN, None)) is not None:
         output_json["benchrack"] = run.block()
@@ -297,6 +294,8 @@ def pytest_terminal_summary(
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if EXECUTOR in config.stash:
+        config.stash[EXECUTOR].close()
     if PROGRESS in config.stash:
         config.stash[PROGRESS].close()
     if SIGTERM in config.stash:

@@ -185,7 +185,9 @@ class Measurement:
     """What one start of one case measured.
 
     `seconds_per_batch` holds one datum a round (throughput), one a batch (latency, accuracy); it
-    becomes pytest-benchmark's `stats.data` and is left out of the flat record.
+    becomes pytest-benchmark's `stats.data` and is left out of the flat record. `share_of_peak` is
+    model operations × images/s ÷ the published peak of the card at that arithmetic; `start` numbers
+    the fresh processes that measured the case; `reasons` are the verdict, empty if it is valid.
     """
 
     case: Case = part()
@@ -199,6 +201,8 @@ class Measurement:
     output_check: OutputCheck | None = part("output_", default=None)
     power: Power | None = part(default=None)
     surroundings: Surroundings | None = part(default=None)
+    share_of_peak: float | None = None
+    start: int = 1
     reasons: tuple[str, ...] = ()
 
     @property
@@ -273,11 +277,36 @@ def _required(f: dataclasses.Field[Any]) -> bool:
     return f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
 
 
-def _present(cls: type, flat: Mapping[str, Any], prefix: str) -> bool:
-    """Whether an optional part was written: all that it requires, and at least one field."""
-    keys = {f.name: _key(prefix, f.name) for f, _ in _fields(cls)}
-    required = [f.name for f, _ in _fields(cls) if f.default is dataclasses.MISSING]
-    return all(keys[name] in flat for name in required) and any(k in flat for k in keys.values())
+def _present(cls: Any, flat: Mapping[str, Any], prefix: str) -> bool:
+    """Whether an optional part was measured: what it can't do without is there, not null, and at
+    least one of its fields was written."""
+    for f, hint in _fields(cls):
+        key = _key(prefix, f.name)
+        if _required(f) and (key not in flat or (flat[key] is None and _bare(hint) is hint)):
+            return False
+    return any(_key(prefix, f.name) in flat for f, _ in _fields(cls))
+
+
+def _typed(key: str, value: Any, hint: Any) -> Any:
+    bare = _bare(hint)
+    if value is None and bare is not hint:
+        return None
+    if value is None and bare is float:
+        return math.nan
+    value = tuple(value) if isinstance(value, list) else value
+    if not _fits(value, bare):
+        expected = bare.__name__ if isinstance(bare, type) else str(bare)
+        raise TypeError(f"{key} is {value!r}, and should be of type {expected}")
+    return value
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if typing.get_origin(hint) is typing.Literal:
+        return value in typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        item = typing.get_args(hint)[0]
+        return isinstance(value, tuple) and all(_fits(v, item) for v in value)
+    return type(value) is hint or (hint is float and type(value) is int)
 
 
 def to_record(measurement: Measurement) -> dict[str, Any]:

@@ -1,15 +1,18 @@
-"""What else used the machine while a case was measured: other processes on its CPUs."""
+"""What else used the machine while a case was measured: other processes on its CPUs and cards."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchrack.errors import UnsupportedError
+from benchrack.nvml import load
 from benchrack.processors import usable_cores
 from benchrack.results import Surroundings
+from benchrack.types import Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,25 @@ def foreign_share(before: CpuTimes | None, after: CpuTimes | None) -> float | No
         return None
     busy, own = after.busy_s - before.busy_s, after.own_s - before.own_s
     return min(1.0, max(0.0, (busy - own) / (after.total_s - before.total_s)))
+
+
+def other_processes(device: Device) -> tuple[str, ...]:
+    """The processes that compute on a card, less this one, as NVML sees them; empty where it can't.
+
+    In a container NVML tells the host's process ids: if none is this process's, one of them is.
+    """
+    try:
+        nvml = load()
+    except UnsupportedError:
+        return ()
+    with suppress(nvml.NVMLError):
+        handle = nvml.nvmlDeviceGetHandleByUUID(device.uuid)
+        found = sorted(p.pid for p in nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+        others = [pid for pid in found if pid != os.getpid()]
+        if len(others) == len(found):
+            others = others[1:]
+        return tuple(f"process {pid}" for pid in others)
+    return ()
 
 
 @dataclass(slots=True)

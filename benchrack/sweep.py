@@ -27,8 +27,10 @@ from typing import Any
 from benchrack.errors import SweepError, UnknownNameError
 from benchrack.registry import Registry
 from benchrack.types import SCENARIOS, Case, Scenario, Settings
+from benchrack.validity import PUBLISHED_STARTS
 
 SUFFIX = ".toml"
+PUBLISHED_INTERVAL, PUBLISHED_TIME_LIMIT_S = 0.005, 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,19 @@ def override(sweep: Sweep, overrides: Overrides) -> Sweep:
         for scenario, spanned in sweep.axes.items()
     }
     settings = apply_settings(sweep.settings, overrides.settings, "--set")
+    if settings.publish:
+        settings = published(settings)
     return dataclasses.replace(sweep, axes=axes, settings=settings)
+
+
+def published(settings: Settings) -> Settings:
+    """The preset for a number that goes out: six fresh starts, and an interval of 0.5 %."""
+    return dataclasses.replace(
+        settings,
+        starts=max(settings.starts, PUBLISHED_STARTS),
+        interval=min(settings.interval, PUBLISHED_INTERVAL),
+        time_limit_s=max(settings.time_limit_s, PUBLISHED_TIME_LIMIT_S),
+    )
 
 
 def _overridden(scenario: Scenario, axes: Axes, overrides: Overrides) -> Axes:

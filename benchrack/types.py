@@ -145,7 +145,10 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One picture. `read()` returns uint8, (H, W, 3) or (H, W), or raises CorruptImageError."""
+    """One picture. `read()` returns uint8, (H, W, 3) or (H, W), or raises CorruptImageError.
+
+    Several threads read at once, each another picture.
+    """
 
     name: str
     label: int | None

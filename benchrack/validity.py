@@ -32,15 +32,6 @@ HARMLESS_THROTTLING = frozenset(
         "sw_power_cap",
     }
 )
-# A descriptor's peak of an arithmetic, in 10¹² operations a second; one multiply-accumulate is two.
-PEAKS = {
-    "fp32": "fp32_tflops",
-    "tf32": "tf32_tflops",
-    "fp16": "fp16_tflops",
-    "bf16": "bf16_tflops",
-    "int8": "int8_tops",
-}
-
 Rule = Callable[[Measurement, Settings, Accelerator | None], str | None]
 
 
@@ -174,8 +165,7 @@ def _impossible(m: Measurement, settings: Settings, card: Accelerator | None) ->
 def share_of_peak(m: Measurement, card: Accelerator | None) -> float | None:
     """Model operations × images/s ÷ the descriptor's peak at the arithmetic that was asked for; of
     all devices of the case. None where a figure is missing."""
-    figure = PEAKS.get(m.preparation.asked_precision)
-    peak = card.figures.get(figure) if card and figure else None
+    peak = card.peak(m.preparation.asked_precision) if card else None
     if peak is None or m.images_per_s is None or not m.preparation.multiply_accumulates:
         return None
     operations = 2 * m.preparation.multiply_accumulates * m.images_per_s.value

@@ -19,6 +19,7 @@ from typing import Any
 
 from benchrack.bench import Bench
 from benchrack.cache import Cache
+from benchrack.metering import Idle, open_meters
 from benchrack.registry import load_registry
 from benchrack.results import to_record, unflatten
 from benchrack.running import run_case
@@ -51,11 +52,15 @@ def _read(lines: queue.Queue[str]) -> None:
 def _bench(setup: dict[str, Any]) -> Bench:
     sys.path[:] = [*sys.path, *(p for p in setup["path"] if p not in sys.path)]
     conftests = [_imported(number, path) for number, path in enumerate(setup["conftests"])]
+    registry = load_registry(disabled=setup["disabled"], conftests=conftests)
+    device = unflatten(Device, setup["device"])
     return Bench(
-        registry=load_registry(disabled=setup["disabled"], conftests=conftests),
+        registry=registry,
         settings=unflatten(Settings, setup["settings"]),
-        device=unflatten(Device, setup["device"]),
+        device=device,
         cache=Cache(Path(setup["cache"])),
+        meters=open_meters(registry.meters.values(), [device]),
+        idle={domain: unflatten(Idle, flat) for domain, flat in setup["idle"].items()},
     )
 
 

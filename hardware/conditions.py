@@ -10,15 +10,14 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchrack import processors
 from benchrack.hardware.detection import Card, Machine
+from benchrack.surroundings import cpu_times, foreign_share
+from benchrack.types import Settings
 
 WATCHED_S = 0.3
-BUSY_SHARE = 0.05  # of all hardware threads
-BUSY_LEAST = 0.15  # threads; /proc/stat counts in hundredths of a second
 
 
 def reasons(
@@ -83,18 +82,14 @@ def quota(machine: Machine, root: Path = Path("/")) -> Iterator[str]:
 
 
 def busy(root: Path = Path("/"), wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Other work on the host, watched for WATCHED_S; the load average lags by a minute."""
-    before = _cpu_times(root)
+    """Other work on the host, watched for WATCHED_S; the limit is a measurement's."""
+    before = cpu_times(root)
     wait(WATCHED_S)
-    after = _cpu_times(root)
-    if before is None or after is None or after.total <= before.total:
-        return
-    share = 1 - (after.idle - before.idle) / (after.total - before.total)
-    threads = share * after.threads
-    if threads > max(BUSY_LEAST, BUSY_SHARE * after.threads):
+    share = foreign_share(before, cpu_times(root))
+    if share is not None and share > Settings().limit_foreign_load:
         yield (
-            f"the host is busy with other work, {threads:.1f} of its {after.threads} threads over "
-            f"{WATCHED_S:g} s: wait, or stop it"
+            f"the host is busy with other work, {share:.0%} of its CPU time over {WATCHED_S:g} s: "
+            "wait, or stop it"
         )
 
 
@@ -109,25 +104,6 @@ def shared(card: Card) -> Iterator[str]:
     if others:
         ids = ", ".join(map(str, others))
         yield f"other processes compute on card {card.index} (ids {ids}): wait, or stop them"
-
-
-@dataclass(frozen=True, slots=True)
-class _CpuTimes:
-    """Hundredths of a second since the start of the machine, summed over all threads."""
-
-    total: int
-    idle: int
-    threads: int
-
-
-def _cpu_times(root: Path) -> _CpuTimes | None:
-    lines = (_read(root / "proc/stat") or "").splitlines()
-    if not lines or not lines[0].startswith("cpu "):
-        return None
-    # user nice system idle iowait irq softirq steal; what guests use is counted under user.
-    times = [int(field) for field in lines[0].split()[1:9]]
-    threads = sum(line.startswith("cpu") for line in lines) - 1
-    return _CpuTimes(total=sum(times), idle=times[3] + times[4], threads=threads)
 
 
 def _read(path: Path) -> str | None:

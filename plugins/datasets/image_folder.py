@@ -1,28 +1,53 @@
-"""Any labelled pictures in a folder a class; the order is shuffled by the sweep's seed."""
+"""Any labelled pictures in one folder a class."""
 
 from __future__ import annotations
 
 import random
 
 from benchrack import hookimpl
-from benchrack.plugins.datasets import image_files
+from benchrack.errors import DatasetError
+from benchrack.plugins.datasets import arguments, pictures
+from benchrack.plugins.datasets.pictures import Picture, listed
 from benchrack.types import Dataset, Settings, Split
+
+NAME = "folder"
 
 
 @hookimpl
 def benchrack_datasets() -> list[Dataset]:
-    summary = "one's own pictures, a folder a class (folder:DIR), shuffled by the seed"
     return [
         Dataset(
-            name="folder", summary=summary, open=open_folder, requires=("PIL",), extra="pytorch"
+            name=NAME,
+            summary="folder:DIR, labelled pictures in one folder a class, shuffled by the seed",
+            open=open_folder,
+            requires=("PIL", "numpy"),
+            extra="pytorch",
         )
     ]
 
 
 def open_folder(argument: str | None, settings: Settings) -> Split:
-    """Classes are numbered in the order of their folders' names. Raises DatasetError."""
-    folder = image_files.existing_folder("folder", argument)
-    classes = image_files.class_folders(folder)
-    pictures = [(path, label) for label, paths in enumerate(classes.values()) for path in paths]
-    random.Random(settings.seed).shuffle(pictures)
-    return image_files.split(f"folder:{folder}", pictures, len(classes), settings)
+    """Classes are numbered from 0 by the folders' names. Raises DatasetError."""
+    root = arguments.folder(NAME, argument)
+    if loose := pictures.files(root):
+        raise DatasetError(
+            f"{root} has pictures without a class: {listed(p.name for p in loose)}. "
+            "Each must be in its class's folder"
+        )
+    folders = pictures.folders(root)
+    if not folders:
+        raise DatasetError(f"{root} is empty: one folder a class, with pictures, is expected")
+    found = {folder: pictures.files(folder) for folder in folders}
+    if empty := [folder.name for folder, files in found.items() if not files]:
+        raise DatasetError(
+            f"no pictures ({', '.join(pictures.SUFFIXES)}) in {listed(empty)} below {root}. Each "
+            "folder is a class, and leaving one out would number the others differently"
+        )
+    samples = [
+        Picture(path=file, name=f"{folder.name}/{file.name}", label=index)
+        for index, (folder, files) in enumerate(found.items())
+        for file in files
+    ]
+    random.Random(settings.seed).shuffle(samples)
+    calibrating = settings.calibration_batches * settings.calibration_batch_size
+    return pictures.split(f"{NAME}:{root.name}", samples, len(folders), calibrating)

@@ -43,7 +43,7 @@ def places(folder: Path) -> list[Path]:
 
 
 def find(folder: Path) -> Labels:
-    """The labels of flat pictures. Raises DatasetError where there are none, or in other numbers."""
+    """The labels of flat pictures. Raises DatasetError where there are none, or unusable ones."""
     for name, read in READERS.items():
         for place in places(folder):
             if (path := place / name).is_file():
@@ -137,8 +137,8 @@ def _read_ground_truth(path: Path, folder: Path) -> Labels:
     ids = _devkit_ids(folder)
     if ids is None:
         raise DatasetError(
-            f"{path} numbers the classes in the devkit's order (ILSVRC2012_ID, 1 to {CLASSES}), not "
-            "by sorted WordNet ids as models do, and taken as it is nearly every label would be "
+            f"{path} numbers the classes in the devkit's order (ILSVRC2012_ID, 1 to {CLASSES}), "
+            "not by sorted WordNet ids as models do; taken as it is, nearly every label would be "
             "wrong. Put the devkit's meta.mat or map_clsloc.txt beside it to translate, or use "
             "val.txt (`picture index`) or class folders"
         )

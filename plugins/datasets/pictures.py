@@ -55,7 +55,7 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def files(folder: Path) -> list[Path]:
-    """The picture files directly in a folder, by name, told by their suffix; hidden ones are none."""
+    """The picture files (by suffix) directly in a folder, by name, without hidden ones."""
     return sorted(
         entry
         for entry in _visible(folder)

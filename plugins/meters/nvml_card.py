@@ -210,7 +210,7 @@ class Card:
         return Result(sampled_j, uncertainty_j)
 
     def _seen_s(self, method: Method) -> list[float]:
-        """When the power was as sampled: half a period before, on average, of an observed sensor."""
+        """When the power was as sampled: on average half an observed sensor's period before."""
         late_s = self.sensor_period_s / 2 if self.observed and method == "sampled" else 0.0
         return [time_s - late_s for time_s in self.times_s]
 

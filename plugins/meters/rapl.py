@@ -129,7 +129,7 @@ class RaplMeter:
 def open_rapl(devices: Sequence[Device], clock: WaitableClock, root: Path = ROOT) -> RaplMeter:
     """Watch the host's packages and DRAM, whatever the devices. Raises UnsupportedError."""
     packages = sorted(root.glob("intel-rapl:*[0-9]")) if root.is_dir() else []
-    packages = [p for p in packages if p.name.count(":") == 1 and _name(p).startswith("package")]
+    packages = [p for p in packages if _name(p).startswith("package")]
     if not packages:
         raise UnsupportedError(
             f"{root} shows no RAPL packages: a virtual machine, a container that hides them, a "

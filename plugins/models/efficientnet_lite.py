@@ -65,9 +65,11 @@ def _network(variant: int) -> Network:
 
 
 def _build(name: str) -> torch.nn.Module:
+    import torch
     from efficientnet_lite_pytorch import EfficientNet
 
-    module: torch.nn.Module = EfficientNet.from_name(name)
+    with torch.device("meta"):
+        module: torch.nn.Module = EfficientNet.from_name(name)
     return module
 
 

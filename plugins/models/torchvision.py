@@ -85,11 +85,13 @@ def _network(name: str) -> Network:
 
 
 def _build(name: str) -> torch.nn.Module:
+    import torch
     import torchvision
 
-    module: torch.nn.Module = torchvision.models.get_model(
-        name, weights=None, **OPTIONS.get(name, {})
-    )
+    with torch.device("meta"):
+        module: torch.nn.Module = torchvision.models.get_model(
+            name, weights=None, **OPTIONS.get(name, {})
+        )
     return module
 
 

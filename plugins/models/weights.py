@@ -35,11 +35,11 @@ class Weights:
 class Network:
     """An architecture, and the sources of its weights.
 
-    `build` is called with torch's meta device as the default one, so it neither allocates nor
-    draws random numbers. `own` are weights that come with the network, `pretrained` those that
-    torchvision offers. Tensors of a file whose names start with one of `left_out` belong to parts
-    that `build` leaves out. `residual_norms` ends the names of the normalisations that close a
-    residual branch.
+    `build` returns it on torch's meta device, where nothing is allocated and no random number
+    drawn; it imports what it needs before it makes that device the default. `own` are weights that
+    come with the network, `pretrained` those that torchvision offers. Tensors of a file whose
+    names start with one of `left_out` belong to parts that `build` leaves out. `residual_norms`
+    ends the names of the normalisations that close a residual branch.
     """
 
     name: str
@@ -53,10 +53,7 @@ class Network:
 
     def meta_module(self) -> torch.nn.Module:
         """The network in evaluation mode, without storage."""
-        import torch
-
-        with torch.device("meta"):
-            return self.build().eval().requires_grad_(False)
+        return self.build().eval().requires_grad_(False)
 
 
 def load(network: Network, weights: str, cache: Cache) -> LoadedModel:

@@ -168,7 +168,7 @@ def registry(*backends, models=(MODEL,), datasets=(DATASET,)):
 def bench(tmp_path, *backends, clock=None, device=None, **settings):
     """A bench of these backends, the first being the reference, on a clock of its own."""
     clock = clock or Clock()
-    chosen = Settings(inputs_mib=1, reference=backends[0].name)
+    chosen = Settings(inputs_mib=1, reference=backends[0].name, limit_foreign_load=1)
     return Bench(
         registry=registry(*backends),
         settings=dataclasses.replace(chosen, **settings),

@@ -96,9 +96,9 @@ def test_a_share_of_cpu_time_is_a_reason_and_whole_cpus_are_none(root, machine, 
 @pytest.mark.parametrize(
     ("busy", "idle", "reason"),
     [
-        (30, 90, "1.0 of its 4 threads"),  # a quarter of 120 hundredths
-        (120, 0, "4.0 of its 4 threads"),
-        (3, 117, None),  # a tenth of a thread
+        (30, 90, "25% of its CPU time"),
+        (120, 0, "100% of its CPU time"),
+        (3, 117, None),  # 2.5 %
         (0, 0, None),  # the counters stood still
     ],
 )

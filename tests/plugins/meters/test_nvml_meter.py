@@ -7,12 +7,12 @@ import itertools
 import pynvml
 import pytest
 from fakes import nvml
-from fakes.power import PowerTrace, Sensor, idle_ramp_plateau
+from fakes.power import FakeClock, PowerTrace, Sensor, idle_ramp_plateau
 
 from benchrack.errors import UnsupportedError
 from benchrack.metering import measure_idle, open_meters, window
 from benchrack.meters import minimum_window_s
-from benchrack.plugins.meters.nvml import benchrack_meters, open_nvml
+from benchrack.plugins.meters.nvml import benchrack_meters, open_nvml, watch
 from benchrack.plugins.meters.nvml_card import throttle_reasons
 from benchrack.types import Device
 
@@ -160,6 +160,42 @@ def test_a_load_that_repeats_at_the_sampling_rate_does_not_hide(fake_nvml):
     fake_nvml(machine)
     reading, seen = metered(machine, ONE, 5.0, 20.0)
     assert reading.energy_j == pytest.approx(truth(machine, seen), rel=0.02)
+
+
+def test_an_observed_sensor_is_late_by_half_its_period_on_average(fake_nvml):
+    """The load begins with the window: the mean error over all phases of the sensor is small."""
+    idle = [(k / 100, 20 + 0.1 * (k * k % 7)) for k in range(100)]
+    trace = PowerTrace([*idle, (1.0, 20.0), (1.0, 70.0), (9.0, 70.0)])
+    errors = []
+    for phase in range(20):
+        sensor = Sensor(period_s=0.1, phase_s=phase / 200)
+        machine = nvml.Machine(cards=[nvml.p4(trace=trace, sensor=sensor)])
+        fake_nvml(machine)
+        reading, seen = metered(machine, ONE, 1.0, 2.0)
+        assert reading.sensor_period_observed
+        errors.append(reading.energy_j / truth(machine, seen) - 1)
+    assert abs(sum(errors) / len(errors)) < 0.01  # 2 % if it were taken as it is shown
+
+
+def test_ticks_are_dated_between_two_polls():
+    clock = FakeClock()
+    ticks, never, gone = watch(
+        [lambda: int(clock() / 0.1 + 1e-9), lambda: 7, lambda: None], 3, clock, 0.5
+    )
+    assert [tick.energy_j for tick in ticks] == [0.001, 0.002, 0.003]
+    for tick, when in zip(ticks, (0.1, 0.2, 0.3), strict=True):
+        assert abs(tick.time_s - when) <= tick.error_s + 1e-9
+        assert tick.error_s == pytest.approx(0.0025)
+    assert (never, gone) == ([], [])
+    assert clock() == pytest.approx(0.5, abs=0.006)
+
+
+def test_reasons_add_up_over_the_window(fake_nvml):
+    """Idle at its start, at the power limit later: both are told."""
+    machine = nvml.Machine(cards=[nvml.p4(throttle=0x4)])
+    fake_nvml(machine)
+    reading, _ = metered(machine, ONE, 9.0, 3.0)
+    assert reading.conditions.throttle_reasons == ("gpu_idle", "sw_power_cap")
 
 
 def test_a_short_window_is_flagged(fake_nvml):

@@ -76,6 +76,7 @@ def test_only_variables_that_matter_and_no_secrets():
         "TORCH_HOME": "hidden",
         "NVIDIA_API_KEY": "hidden",
         "MY_OMP_KEY": "hidden",
+        "LD_PRELOAD_TOKEN": "hidden",
         "PATH": "hidden",
     }
     assert call.gather(environment)["environment"] == [

@@ -1,0 +1,109 @@
+"""From a sweep to pytest's tests: one a start of a case."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from benchrack import pytest_options, sweep
+from benchrack.errors import BenchrackError
+from benchrack.registry import Registry, load_registry
+from benchrack.types import Case, Scenario
+
+REGISTRY = pytest.StashKey[Registry]()
+SWEEP = pytest.StashKey[sweep.Sweep]()
+CASES = pytest.StashKey[dict[str, dict[str, "Planned"]]]()
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What one test measures: a start of a case, counted from one."""
+
+    case: Case
+    start: int
+
+
+def sweep_of(config: pytest.Config) -> sweep.Sweep:
+    if SWEEP not in config.stash:
+        asked = pytest_options.text(config, "sweep") or "quick"
+        loaded = sweep.load(asked, config.invocation_params.dir)
+        config.stash[SWEEP] = sweep.override(loaded, pytest_options.overrides(config))
+    return config.stash[SWEEP]
+
+
+def registry_of(config: pytest.Config) -> Registry:
+    if REGISTRY not in config.stash:
+        config.stash[REGISTRY] = load_registry(
+            disabled=pytest_options.disabled_plugins(config), conftests=conftests_of(config)
+        )
+    return config.stash[REGISTRY]
+
+
+def conftests_of(config: pytest.Config) -> list[object]:
+    """The user's conftest modules, which may hold hooks of Benchrack's."""
+    plugins = config.pluginmanager.get_plugins()
+    return [p for p in plugins if str(getattr(p, "__file__", "")).endswith("conftest.py")]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A suite's test becomes one a case: it asks for `case` and `measured`, and has the marker of
+    its scenario."""
+    if not {"case", "measured"} <= set(metafunc.fixturenames):
+        return
+    scenario: Any = pytest_options.scenario_of(metafunc.definition)
+    cases = _cases(metafunc.config, scenario)
+    if cases:
+        metafunc.parametrize("case", list(cases), indirect=True)
+    else:
+        reason = f"the sweep has no table [{scenario}]"
+        metafunc.parametrize(
+            "case", [pytest.param("none", marks=pytest.mark.skip(reason=reason))], indirect=True
+        )
+
+
+def _cases(config: pytest.Config, scenario: Scenario) -> dict[str, Planned]:
+    known = config.stash[CASES]
+    if scenario not in known:
+        try:
+            spanned = sweep_of(config)
+            cases = sweep.cases(spanned, scenario, registry_of(config))
+        except BenchrackError as error:
+            raise pytest.UsageError(str(error)) from error
+        # What a model answers does not depend on the process that asks it.
+        starts = 1 if scenario == "accuracy" else spanned.settings.starts
+        known[scenario] = {
+            f"{case.id}-s{start}" if starts > 1 else case.id: Planned(case, start)
+            for case in cases
+            for start in range(1, starts + 1)
+        }
+    return known[scenario]
+
+
+def planned_by(item: pytest.Item) -> Planned | None:
+    """What a collected test measures, or None for any other test."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    if not isinstance(item, pytest.Function) or "measured" not in item.fixturenames:
+        return None
+    known = item.config.stash[CASES].get(pytest_options.scenario_of(item) or "", {})
+    return known.get(parameters.get("case", ""))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Several starts of each case are measured in a shuffled order, so that what drifts with time
+    (heat, neighbours) is not taken for a difference between cases."""
+    places = [place for place, item in enumerate(items) if planned_by(item) is not None]
+    if not places or sweep_of(config).settings.starts == 1:
+        return
+    shuffled = places.copy()
+    random.Random(sweep_of(config).settings.seed).shuffle(shuffled)
+    items[:] = [items[i] for i in _permutation(len(items), places, shuffled)]
+
+
+def _permutation(length: int, places: list[int], shuffled: list[int]) -> list[int]:
+    order = list(range(length))
+    for place, source in zip(places, shuffled, strict=True):
+        order[place] = source
+    return order

@@ -1,0 +1,261 @@
+"""What a case of each scenario measures on a session that is ready."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchrack import inputs, measurement, reference, results
+from benchrack.bench import Bench
+from benchrack.comparison import assess_accuracy, check_outputs
+from benchrack.errors import DatasetError
+from benchrack.metering import Window, power_of, window
+from benchrack.results import Interval
+from benchrack.rotation import Rotation, rotation
+from benchrack.statistics import quantile_interval
+from benchrack.surroundings import other_processes, watched
+from benchrack.types import Case, Session
+
+if TYPE_CHECKING:
+    import numpy as np
+
+CHECKED_PICTURES = 8
+# A two-sided 95 % interval needs 6, 36 and 368 samples by calculation; with these a single hiccup
+# does not move the interval of the percentile far.
+PERCENTILE_SAMPLES = {0.50: 8, 0.90: 46, 0.99: 482}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a scenario found; the parts that it does not measure are None."""
+
+    seconds_per_batch: tuple[float, ...]
+    first_batch_s: float | None = None
+    images_per_s: Interval | None = None
+    steadiness: results.Steadiness | None = None
+    latency: results.Latency | None = None
+    accuracy: results.Accuracy | None = None
+    output_check: results.OutputCheck | None = None
+    power: results.Power | None = None
+    surroundings: results.Surroundings | None = None
+
+
+def measure(bench: Bench, case: Case, session: Session) -> Found:
+    """What the case's scenario measures. Raises OutOfMemoryError, DatasetError, CacheError, and
+    whatever the session raises."""
+    return SCENARIOS[case.scenario](bench, case, session)
+
+
+def throughput(bench: Bench, case: Case, session: Session) -> Found:
+    """Rounds of batches back to back, with meters and the host watched beside them."""
+    check = check_session(bench, case, session)
+    batches = rotation(bench, case, session)
+    bench.progress("warming up")
+    warmup = measurement.warm_up(batches.step, session.synchronize, bench.settings, bench.clock)
+    bench.progress("measuring")
+    with watched(bench.threads) as watch, window(bench.meters.meters) as metered:
+        before = batches.steps
+        rounds = measurement.measure_rounds(
+            batches.step, session.synchronize, bench.settings, bench.clock, warmup.batch_s
+        )
+        images = (batches.steps - before) * case.batch_size
+    return Found(
+        seconds_per_batch=rounds.seconds_per_batch,
+        first_batch_s=warmup.first_batch_s,
+        images_per_s=_rate(case.batch_size, rounds.assessment.interval),
+        steadiness=_steadiness(batches, warmup, rounds),
+        output_check=check,
+        power=_power(bench, batches, metered, images, warmup.batch_s),
+        surroundings=_surroundings(bench, watch.found),
+    )
+
+
+def latency(bench: Bench, case: Case, session: Session) -> Found:
+    """Single batches, each synchronised, copies included unless told otherwise."""
+    check = check_session(bench, case, session)
+    batches = rotation(bench, case, session)
+    bench.progress("warming up")
+    warmup = measurement.warm_up(batches.step, session.synchronize, bench.settings, bench.clock)
+    bench.progress("measuring")
+    with watched(bench.threads) as watch:
+        samples = measurement.measure_singly(
+            batches.step, session.synchronize, bench.settings, bench.clock
+        )
+    return Found(
+        seconds_per_batch=samples,
+        first_batch_s=warmup.first_batch_s,
+        latency=results.Latency(
+            samples=len(samples),
+            p50=_percentile(samples, 0.50),
+            p90=_percentile(samples, 0.90),
+            p99=_percentile(samples, 0.99),
+        ),
+        steadiness=_steadiness(batches, warmup, None),
+        output_check=check,
+        surroundings=_surroundings(bench, watch.found),
+    )
+
+
+def accuracy(bench: Bench, case: Case, session: Session) -> Found:
+    """Every measured picture once, compared with its label and with FP32 of the same model."""
+    import numpy as np
+
+    bench.progress("measuring")
+    labels: list[int | None] = []
+    unreadable: list[str] = []
+    seconds: list[float] = []
+    logits = []
+    for batch in _measured_batches(bench, case):
+        labels += batch.labels
+        unreadable += batch.unreadable
+        if not len(batch.images):
+            continue
+        filled = np.resize(batch.images, (case.batch_size, *batch.images.shape[1:]))
+        started = bench.clock()
+        output = session.fetch(session.run(session.place(filled)))
+        seconds.append(bench.clock() - started)
+        logits.append(output[: len(batch.images)])
+    if not logits:
+        raise DatasetError(f"{bench.split(case).name}: none of its pictures can be read")
+    outputs = np.concatenate(logits)
+    expected = _reference_logits(bench, case, session, outputs)
+    if len(expected) != len(outputs):
+        raise DatasetError(
+            f"{len(outputs)} pictures of {bench.split(case).name} could be read, but "
+            f"{len(expected)} when the FP32 reference was made: the files changed in between. "
+            "Clear the reference with `benchrack cache clear reference`"
+        )
+    return Found(
+        seconds_per_batch=tuple(seconds),
+        accuracy=assess_accuracy(
+            outputs,
+            np.asarray(expected),
+            labels,
+            trained=session.loaded.trained,
+            unreadable=tuple(unreadable),
+        ),
+    )
+
+
+SCENARIOS: dict[str, Callable[[Bench, Case, Session], Found]] = {
+    "throughput": throughput,
+    "latency": latency,
+    "accuracy": accuracy,
+}
+
+
+def check_session(bench: Bench, case: Case, session: Session) -> results.OutputCheck:
+    """The session's outputs for a few pictures against FP32 of the same model."""
+    import numpy as np
+
+    bench.progress("checking outputs")
+    pictures = bench.distinct_inputs(case)[:CHECKED_PICTURES]
+    expected = reference.of_inputs(bench, case, session.loaded, pictures)
+    size = -(-len(pictures) // case.batch_size) * case.batch_size
+    filled = np.resize(pictures, (size, *pictures.shape[1:]))
+    batches = (filled[start : start + case.batch_size] for start in range(0, size, case.batch_size))
+    got = reference.outputs(session, batches)[: len(pictures)]
+    return check_outputs(got, np.asarray(expected), bench.settings.reference)
+
+
+def _rate(images: int, seconds: Interval) -> Interval:
+    """Images per second from an interval of seconds per batch."""
+    return Interval(
+        value=images / seconds.value,
+        low=None if seconds.high is None else images / seconds.high,
+        high=None if seconds.low is None else images / seconds.low,
+    )
+
+
+def _percentile(samples: Sequence[float], q: float) -> Interval | None:
+    """A percentile in milliseconds, or None where the samples are too few to tell."""
+    interval = quantile_interval(samples, q) if len(samples) >= PERCENTILE_SAMPLES[q] else None
+    if interval is None:
+        return None
+    return Interval(
+        value=interval.value * 1e3,
+        low=None if interval.low is None else interval.low * 1e3,
+        high=None if interval.high is None else interval.high * 1e3,
+    )
+
+
+def _power(
+    bench: Bench, batches: Rotation, rounds: Window, images: int, batch_s: float
+) -> results.Power | None:
+    """Energy over the rounds, or over a pass of its own where they were too short for a sensor."""
+    opened = bench.meters
+    if not opened.meters and not opened.absent:
+        return None
+    metered = rounds
+    if any(reading.too_short for reading in rounds.readings):
+        bench.progress("measuring energy")
+        longer = dataclasses.replace(
+            bench.settings, time_limit_s=1.2 * opened.minimum_window_s, interval=0.0
+        )
+        with window(opened.meters) as metered:
+            before = batches.steps
+            measurement.measure_rounds(
+                batches.step, batches.session.synchronize, longer, bench.clock, batch_s
+            )
+            images = (batches.steps - before) * batches.batch_size
+    window_s = (metered.stop_s or 0.0) - metered.start_s
+    return power_of(
+        metered,
+        opened,
+        bench.idle,
+        device_kind=bench.device.kind,
+        images_per_s=images / window_s if window_s > 0 else None,
+    )
+
+
+def _surroundings(bench: Bench, found: results.Surroundings) -> results.Surroundings:
+    if bench.device.kind == "cpu":
+        return found
+    # The host's cores do not compute there; their number does not matter to the verdict.
+    return dataclasses.replace(
+        found, threads_used=None, other_processes=other_processes(bench.device)
+    )
+
+
+def _measured_batches(bench: Bench, case: Case) -> Iterator[inputs.Batch]:
+    measured = bench.split(case).measured
+    limit = bench.settings.evaluation_images or len(measured)
+    model = bench.registry.model(case.model)
+    return inputs.iterate_batches(measured[:limit], model, case.batch_size)
+
+
+def _reference_logits(
+    bench: Bench, case: Case, session: Session, outputs: np.ndarray
+) -> np.ndarray:
+    def make() -> np.ndarray:
+        if case.backend == bench.settings.reference:
+            return outputs
+        bench.progress("measuring the FP32 reference")
+        batches = _measured_batches(bench, case)
+        return reference.run(bench, case, lambda: (b.images for b in batches if len(b.images)))
+
+    limit = bench.settings.evaluation_images
+    data = f"{bench.split(case).digest}:{limit or 'all'}"
+    return reference.cached(bench, case, session.loaded, data, make)
+
+
+def _steadiness(
+    batches: Rotation, warmup: measurement.Warmup, rounds: measurement.Rounds | None
+) -> results.Steadiness:
+    assessment = rounds.assessment if rounds else None
+    return results.Steadiness(
+        transfer="include" if batches.transfer else "exclude",
+        distinct_batches=len(batches.batches),
+        warmup_s=warmup.seconds,
+        warmup_batches=warmup.batches,
+        warmup_steady=warmup.steady,
+        rounds=len(rounds.seconds_per_batch) if rounds else None,
+        batches_per_round=rounds.batches_per_round if rounds else None,
+        blocks=assessment.blocks if assessment else None,
+        independent=assessment.independent if assessment else None,
+        autocorrelation=assessment.autocorrelation if assessment else None,
+        coefficient_of_variation=assessment.coefficient_of_variation if assessment else None,
+        stop_reason=rounds.stop_reason if rounds else None,
+    )
