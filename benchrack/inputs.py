@@ -160,4 +160,4 @@ def _stacked(inputs: list[np.ndarray], model: Model) -> np.ndarray:
 
 
 def _digest(made: np.ndarray) -> bytes:
-    return hashlib.sha256(made).digest()
+    return hashlib.sha256(made.data).digest()

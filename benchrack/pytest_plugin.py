@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from benchrack import pytest_options
+from benchrack import pytest_cases, pytest_options, pytest_replay, pytest_without_benchmark
 from benchrack.bench import Bench
 from benchrack.devices import resolve
 from benchrack.errors import (
@@ -59,9 +59,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
     # A fixture can't depend on `benchmark` only if there is one: so one of two modules defines it.
     present = config.pluginmanager.hasplugin("benchmark")
-    replay = "pytest_replay" if present else "pytest_without_benchmark"
-    for module in ("pytest_cases", replay):
-        config.pluginmanager.import_plugin(f"benchrack.{module}")
+    replay = pytest_replay if present else pytest_without_benchmark
+    for module in (pytest_cases, replay):
+        config.pluginmanager.register(module, module.__name__)
     config.stash[CASES] = {}
     if asked := config.getoption("benchmark_json", None):
         with contextlib.suppress(OSError):  # pytest-benchmark says why it can't write

@@ -35,14 +35,18 @@ def open_imagenet(argument: str | None, settings: Settings) -> Split:
     """The first `calibration_batches` × `calibration_batch_size` pictures calibrate, all others are
     measured. Raises DatasetError."""
     folder = arguments.folder(NAME, argument)
-    class_folders = [f for f in pictures.folders(folder) if WORDNET_ID.fullmatch(f.name)]
     loose = pictures.files(folder)
-    if class_folders and loose:
-        raise DatasetError(
-            f"{folder} has class folders and pictures without a class: "
-            f"{listed(p.name for p in loose)}. Each must be in its class's folder"
-        )
+    folders = pictures.folders(folder)
+    class_folders = [f for f in folders if WORDNET_ID.fullmatch(f.name)]
     if class_folders:
+        for other in set(folders) - set(class_folders):
+            loose += pictures.files(other)
+        if loose:
+            names = listed(sorted(path.relative_to(folder) for path in loose))
+            raise DatasetError(
+                f"{folder} has class folders, and pictures without a class: {names}. Each must be "
+                "in the folder of its class"
+            )
         found, classes = _from_class_folders(folder, class_folders)
     elif loose:
         found, classes = _from_label_file(folder, loose)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -85,13 +86,14 @@ def _read_index_file(path: Path, folder: Path) -> Labels:
     lines = list(_lines(path))
     if lines and all(len(words) == 1 and words[0].isdigit() for _, words in lines):
         return _read_ground_truth(path, folder)
-    by_stem = {}
+    by_stem: dict[str, int] = {}
     for number, words in lines:
         if len(words) != 2 or not words[1].isdigit():
             raise DatasetError(
                 f"{path}, line {number}: expected `picture index`, found {' '.join(words)[:60]!r}"
             )
-        by_stem[Path(words[0]).stem] = int(words[1])
+        if by_stem.setdefault(Path(words[0]).stem, int(words[1])) != int(words[1]):
+            raise DatasetError(f"{path}, line {number}: a second label for {words[0]}")
     highest = max(by_stem.values(), default=0)
     if highest >= CLASSES:
         hint = (
@@ -116,14 +118,15 @@ def _read_solution(path: Path, folder: Path) -> Labels:
                 f"{' '.join(words)[:60]!r}"
             )
         ids[Path(name).stem] = wordnet_id
-    order = class_order(folder) or tuple(sorted(set(ids.values())))
-    if len(order) < CLASSES and set(order) == set(ids.values()):
+    used = tuple(sorted(set(ids.values())))
+    order = class_order(folder) or used
+    if order is used and len(used) != CLASSES:
         raise DatasetError(
-            f"{path} labels with {len(order)} WordNet ids, from which the order of the {CLASSES} "
+            f"{path} labels with {len(used)} WordNet ids, from which the order of the {CLASSES} "
             f"classes can't be told: put {ORDER_FILES[0]} beside it"
         )
     index = {wordnet_id: i for i, wordnet_id in enumerate(order)}
-    if unknown := sorted(set(ids.values()) - index.keys()):
+    if unknown := sorted(set(used) - index.keys()):
         raise DatasetError(f"{path} has classes that the list of classes lacks: {listed(unknown)}")
     return Labels(
         source=path,
@@ -178,10 +181,8 @@ def _read_meta(path: Path) -> dict[int, str]:
     """The leaves among `synsets`, whose ILSVRC2012_ID is at most 1,000."""
     if find_spec("scipy") is None:
         raise DatasetError(f"{path} is a MATLAB file, which needs scipy to read: pip install scipy")
-    from scipy.io import loadmat
-
     try:
-        synsets = loadmat(path, squeeze_me=True)["synsets"]
+        synsets = import_module("scipy.io").loadmat(path, squeeze_me=True)["synsets"]
         numbers, ids = synsets["ILSVRC2012_ID"], synsets["WNID"]
     except Exception as error:  # what a damaged file makes the reader raise is not documented
         raise DatasetError(f"{path} is not the devkit's meta.mat: {error}") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,9 +145,7 @@ def read_state(path: Path) -> Mapping[str, torch.Tensor]:
         if path.suffix == ".safetensors":
             if find_spec("safetensors") is None:
                 raise WeightsError(f"{path} needs safetensors: pip install safetensors")
-            from safetensors.torch import load_file
-
-            state = load_file(path)
+            state = import_module("safetensors.torch").load_file(path)
         else:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except (WeightsError, MemoryError):

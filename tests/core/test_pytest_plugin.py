@@ -30,12 +30,16 @@ def broken(images, matrix):
 def full(images, matrix):
     raise OutOfMemoryError("3 GiB were asked for, 2 GiB are free")
 
+# What a user sends to pytest comes from outside; a worker is a child of it.
+PYTEST = os.getppid() if "BENCHRACK_IN_WORKER" in os.environ else os.getpid()
+
 def ctrl_c(images, matrix):
-    raise KeyboardInterrupt
+    os.kill(PYTEST, signal.SIGINT)
+    threading.Event().wait(60)
 
 def terminated(images, matrix):
-    os.kill(os.getpid(), signal.SIGTERM)
-    return images.reshape(len(images), -1) @ matrix
+    os.kill(PYTEST, signal.SIGTERM)
+    threading.Event().wait(60)
 
 def hanging(images, matrix):
     open("hanging", "w").close()
@@ -44,7 +48,7 @@ def hanging(images, matrix):
 def interrupted_when_measuring(images, matrix, calls=[]):
     calls.append(1)
     if len(calls) > 2 + int(os.environ.get("CALLS", "0")):
-        raise KeyboardInterrupt
+        ctrl_c(images, matrix)
     return images.reshape(len(images), -1) @ matrix
 
 @hookimpl
@@ -53,6 +57,7 @@ def benchrack_backends():
         lab.backend(),
         lab.backend("broken", compute=broken),
         lab.backend("full", compute=full),
+        lab.backend("segfault", compute=lambda images, matrix: os.kill(os.getpid(), signal.SIGSEGV)),
         lab.backend("hanging", compute=hanging),
         lab.backend("ctrl-c", compute=ctrl_c),
         lab.backend("late-ctrl-c", compute=interrupted_when_measuring),
@@ -93,6 +98,7 @@ models = ["matrix"]
 backends = ["numpy-fp32"]
 batch_sizes = [25]
 [settings]
+executor = "in-process"
 reference = "numpy-fp32"
 time_limit_s = 0.02
 warmup_limit_s = 0.02
@@ -227,8 +233,15 @@ def test_a_selection_of_nothing_says_so_and_leaves_no_results(lab):
     assert not (lab.path / "results").exists()
 
 
-def test_ctrl_c_in_warm_up_keeps_the_cases_before(lab):
-    result = lab.apart("-m", "throughput", "--backends=numpy-fp32,ctrl-c")
+@pytest.fixture(params=["in-process", "worker"])
+def executor(request, monkeypatch):
+    if request.param == "worker":
+        monkeypatch.setenv("BENCHRACK_IN_WORKER", "1")
+    return f"--set=executor={request.param}"
+
+
+def test_ctrl_c_in_warm_up_keeps_the_cases_before(lab, executor):
+    result = lab.apart("-m", "throughput", "--backends=numpy-fp32,ctrl-c", executor)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     document = the_json(lab.path)
     assert len(document["benchmarks"]) == 2
@@ -236,18 +249,18 @@ def test_ctrl_c_in_warm_up_keeps_the_cases_before(lab):
     assert the_journal(lab.path).complete
 
 
-def test_ctrl_c_while_measuring_never_keeps_a_truncated_case(lab, monkeypatch):
+def test_ctrl_c_while_measuring_never_keeps_a_truncated_case(lab, monkeypatch, executor):
     monkeypatch.setenv("CALLS", "30")
     result = lab.apart(
-        "-m", "throughput", "--backends=numpy-fp32,late-ctrl-c", "--set=time_limit_s=9"
+        "-m", "throughput", "--backends=numpy-fp32,late-ctrl-c", "--set=time_limit_s=9", executor
     )
     assert result.ret == pytest.ExitCode.INTERRUPTED
     names = [b["name"] for b in the_json(lab.path)["benchmarks"]]
     assert not any("late-ctrl-c" in name for name in names)
 
 
-def test_sigterm_ends_the_run_with_its_files(lab):
-    result = lab.apart("-m", "throughput", "--backends=numpy-fp32,terminated")
+def test_sigterm_ends_the_run_with_its_files(lab, executor):
+    result = lab.apart("-m", "throughput", "--backends=numpy-fp32,terminated", executor)
     assert result.ret == 128 + signal.SIGTERM
     document = the_json(lab.path)
     assert len(document["benchmarks"]) == 2
@@ -377,6 +390,50 @@ def test_a_wrong_option_is_one_readable_line(lab, arguments, words):
     text = result.stdout.str() + result.stderr.str()
     assert words in text
     assert "Traceback" not in text
+
+
+def test_a_worker_measures_the_same_cases(lab):
+    result = lab("--set=executor=worker")
+    result.assert_outcomes(passed=3)
+    assert len(the_json(lab.path)["benchmarks"]) == 3
+
+
+def test_a_worker_that_crashes_ends_one_case_with_its_reason(lab):
+    result = lab("-m", "throughput", "--backends=segfault,numpy-fp32", "--set=executor=worker")
+    result.assert_outcomes(failed=2, passed=2)
+    reasons = {o["reason"] for o in the_json(lab.path)["benchrack"]["outcomes"]}
+    assert all("ended by SIGSEGV" in reason for reason in reasons)
+
+
+def test_starts_are_records_of_fresh_processes_in_a_shuffled_order(lab):
+    """Each start is a test and a record of its own; accuracy has one."""
+    result = lab("-v", "--set=starts=3", "--set=executor=worker", "--set=seed=4")
+    result.assert_outcomes(passed=7)
+    records = [b["extra_info"]["benchrack"] for b in the_json(lab.path)["benchmarks"]]
+    starts = [(r["batch_size"], r["start"]) for r in records if r["scenario"] == "throughput"]
+    assert sorted(starts) == [(b, s) for b in (1, 2) for s in (1, 2, 3)]
+    assert starts != sorted(starts)
+
+
+def test_a_debugger_gets_the_case_in_its_own_process(lab):
+    result = lab("-m", "throughput", "--backends=broken", "--set=executor=worker", "--pdb", "-s")
+    result.stdout.fnmatch_lines(["*RuntimeError: kernel launch failed*"])
+    assert "WorkerError" not in result.stdout.str()
+
+
+def test_rows_that_are_not_valid_fail_when_pytest_is_strict(lab):
+    """These tiny rounds scatter; plain pytest shows the reason, --strict makes it a failure."""
+    scattered = ("-k", "b1 and throughput", "--set=limit_variation=0")
+    lab(*scattered).assert_outcomes(passed=1)
+    result = lab(*scattered, "--strict")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*not valid: noisy: rounds vary by*"])
+    assert the_json_files(lab.path)[-1]["benchmarks"]
+
+
+def the_json_files(folder):
+    paths = sorted((folder / "results").glob("*.json"), key=lambda p: p.stat().st_mtime_ns)
+    return [json.loads(path.read_text()) for path in paths]
 
 
 def test_a_verbose_run_shows_what_each_case_measured(lab):

@@ -1,0 +1,195 @@
+"""Worker processes: what they give back, how they end, and that nothing outlives them."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchrack.errors import (
+    OutOfMemoryError,
+    TimeLimitError,
+    UnknownNameError,
+    UnsupportedError,
+    WorkerError,
+)
+from benchrack.executors import Setup, Worker
+from benchrack.types import Case, Device, Settings
+
+FAKES = Path(__file__).parents[1] / "fakes"
+
+CONFTEST = f"""
+import os, signal, sys, threading
+sys.path.insert(0, {str(FAKES)!r})
+import laboratory as lab
+from benchrack import hookimpl
+from benchrack.errors import OutOfMemoryError
+
+def deadly(images, matrix):
+    print("about to die", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def leaving(images, matrix):
+    os._exit(3)
+
+def hanging(images, matrix):
+    threading.Event().wait(60)
+
+def chatty(images, matrix):
+    print("a library prints to standard output")
+    return images.reshape(len(images), -1) @ matrix
+
+def full(images, matrix):
+    raise OutOfMemoryError(f"full in process {{os.getpid()}}")
+
+def broken(images, matrix):
+    raise ZeroDivisionError("a fault of the backend's")
+
+def telling(images, matrix):
+    with open(os.environ["PIDS"], "a") as file:
+        file.write(f"{{os.getpid()}}\\n")
+    return images.reshape(len(images), -1) @ matrix
+
+@hookimpl
+def benchrack_backends():
+    computes = dict(deadly=deadly, leaving=leaving, hanging=hanging, chatty=chatty, full=full,
+                    broken=broken, telling=telling)
+    absent = lab.backend("absent", unsupported=lambda device: "no such card")
+    return [lab.backend(), absent, *(lab.backend(n, compute=c) for n, c in computes.items())]
+
+@hookimpl
+def benchrack_models():
+    return [lab.MODEL]
+
+@hookimpl
+def benchrack_datasets():
+    return [lab.DATASET]
+"""
+
+
+@pytest.fixture
+def worker(tmp_path):
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    quick = Settings(
+        reference="numpy-fp32",
+        time_limit_s=0.02,
+        warmup_limit_s=0.02,
+        round_s=0.001,
+        inputs_mib=1,
+        case_time_limit_s=30,
+    )
+    built = Worker(
+        Setup(
+            settings=quick,
+            device=Device(kind="cpu", name="cpu"),
+            cache=str(tmp_path / "cache"),
+            conftests=(str(tmp_path / "conftest.py"),),
+        )
+    )
+    yield built
+    built.close()
+
+
+def case(backend="numpy-fp32", scenario="throughput"):
+    return Case(scenario=scenario, model="matrix", backend=backend, batch_size=2)
+
+
+def test_a_measurement_comes_back_whole(worker):
+    phases = []
+    found = worker.run(case(), phases.append)
+    assert found.case == case()
+    assert found.images_per_s.value > 0
+    assert len(found.seconds_per_batch) == found.steadiness.rounds
+    assert phases[0] == "preparing"
+    assert "measuring" in phases
+
+
+def test_what_a_library_prints_does_not_disturb_the_reply(worker):
+    assert worker.run(case("chatty")).images_per_s.value > 0
+
+
+def test_a_warm_worker_is_used_again_and_a_fresh_start_is_another_process(
+    worker, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PIDS", str(tmp_path / "pids"))
+    worker.run(case("telling"))
+    worker.run(case("telling"))
+    warm = (tmp_path / "pids").read_text().split()
+    worker.run(case("telling"), fresh=True)
+    fresh = set((tmp_path / "pids").read_text().split()) - set(warm)
+    assert len(set(warm)) == 1
+    assert len(fresh) == 1
+
+
+@pytest.mark.parametrize(
+    ("backend", "words"),
+    [
+        ("deadly", "ended by SIGKILL, most likely by the kernel for want of memory: about to die"),
+        ("leaving", "ended with exit code 3"),
+    ],
+)
+def test_a_worker_that_dies_says_how_and_the_next_case_runs(worker, backend, words):
+    with pytest.raises(WorkerError, match=words):
+        worker.run(case(backend))
+    assert worker.run(case()).images_per_s.value > 0
+
+
+def test_a_hung_case_is_ended_at_its_time_limit(worker):
+    object.__setattr__(worker.setup.settings, "case_time_limit_s", 3.0)
+    with pytest.raises(TimeLimitError, match="no result after 3 s"):
+        worker.run(case("hanging"))
+    assert worker.run(case()).images_per_s.value > 0
+
+
+def test_errors_keep_their_class_and_their_words(worker):
+    with pytest.raises(UnsupportedError, match="no such card"):
+        worker.run(case("absent"))
+    with pytest.raises(UnknownNameError, match="unknown backend 'nope'"):
+        worker.run(case("nope"))
+    with pytest.raises(OutOfMemoryError, match="full in process"):
+        worker.run(case("full"))
+
+
+def test_a_process_that_ran_out_of_memory_is_not_used_again(worker):
+    words = []
+    for _ in range(2):
+        with pytest.raises(OutOfMemoryError) as caught:
+            worker.run(case("full"))
+        words.append(str(caught.value))
+    assert words[0] != words[1]
+
+
+def test_an_unforeseen_error_brings_the_workers_traceback(worker):
+    with pytest.raises(WorkerError, match="ZeroDivisionError: a fault of the backend's") as caught:
+        worker.run(case("broken"))
+    assert "in broken" in caught.value.details
+
+
+def test_an_interruption_ends_the_worker(worker):
+    pids = []
+
+    def interrupt(phase):
+        pids.append(worker._process.pid)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        worker.run(case(), interrupt)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+def test_a_worker_whose_pytest_is_gone_ends(worker):
+    """Its input ends with the process that feeds it, even one that was killed."""
+    worker.run(case())
+    process = worker._process
+    process.stdin.close()
+    assert process.wait(timeout=30) == 0
+
+
+def test_an_interpreter_that_can_not_start_is_an_error_in_words(tmp_path):
+    broken = Worker(
+        Setup(settings=Settings(), device=Device(kind="cpu"), cache=str(tmp_path)),
+        command=(sys.executable, "-c", "raise SystemExit('no such module')"),
+    )
+    with pytest.raises(WorkerError, match="exit code 1: no such module"):
+        broken.run(case())
