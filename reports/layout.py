@@ -62,20 +62,37 @@ class Table:
 
 @dataclass(slots=True)
 class Footnotes:
-    """Reasons, numbered as they come; the same reason keeps its number."""
+    """Reasons, numbered as they come. The same reason keeps its number, and so does the same rule
+    of the verdict: its note has the first figure that was found, and how many more there are."""
 
-    texts: dict[str, int] = field(default_factory=dict)
+    found: dict[str, list[str]] = field(default_factory=dict)
 
-    def number(self, text: str) -> int:
-        return self.texts.setdefault(_one_line(text), len(self.texts) + 1)
+    def number(self, text: str, key: str | None = None) -> int:
+        line = _one_line(text)
+        texts = self.found.setdefault(line if key is None else key, [])
+        if line not in texts:
+            texts.append(line)
+        return list(self.found).index(line if key is None else key) + 1
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(
+            f"{texts[0]}; {len(texts) - 1} more like it" if len(texts) > 1 else texts[0]
+            for texts in self.found.values()
+        )
 
     def of(self, pool: Pool, *, remarks: Iterable[str] = ()) -> tuple[int, ...]:
         """The numbers of all that must be said about a pool's figures."""
-        said = [f"not valid: {reason}" for reason in pool.reasons]
+        numbers = [self.number(f"not valid, {r}", _rule(r)) for r in pool.reasons]
         deviations = pool.engine.deviations if pool.engine else ()
-        said += [d for d in deviations if not any(d in reason for reason in pool.reasons)]
+        said = [d for d in deviations if not any(d in reason for reason in pool.reasons)]
         said += [_of_miss(pool, miss) for miss in pool.misses]
-        return tuple(dict.fromkeys(self.number(text) for text in (*said, *remarks)))
+        numbers += [self.number(text) for text in (*said, *remarks)]
+        return tuple(dict.fromkeys(numbers))
+
+
+def _rule(reason: str) -> str:
+    return "not valid, " + reason.partition(":")[0]
 
 
 def _of_miss(pool: Pool, miss: Miss) -> str:
@@ -223,7 +240,7 @@ def listed(
             for pool, row in zip(pools, cells, strict=True)
         ),
         notes=tuple(notes),
-        footnotes=tuple(footnotes.texts),
+        footnotes=footnotes.texts,
     )
 
 

@@ -61,7 +61,7 @@ def throughput_table(results: Results) -> Table | None:
             for key in by_appearance
         ),
         notes=(*_notes(pools), *common_notes(pools)),
-        footnotes=tuple(footnotes.texts),
+        footnotes=footnotes.texts,
     )
 
 

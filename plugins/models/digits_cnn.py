@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchrack import hookimpl
 from benchrack.plugins.datasets import digits
-from benchrack.plugins.models import random_weights, weights
+from benchrack.plugins.models import random_weights, threads, weights
 from benchrack.plugins.models.weights import Network, Weights
 from benchrack.types import Model, Preprocessing
 
@@ -114,7 +112,7 @@ def train(training: digits.Digits) -> dict[str, torch.Tensor]:
     images = torch.from_numpy((values - PREPROCESSING.mean[0]) / PREPROCESSING.std[0]).float()
     rng = np.random.default_rng(SEED)
     steps = EPOCHS * math.ceil(len(labels) / BATCH)
-    with _one_thread(), torch.inference_mode(False), torch.enable_grad():
+    with threads.one(), torch.inference_mode(False), torch.enable_grad():
         module = _build()
         module.load_state_dict(random_weights.initial(module, SEED), assign=True)
         module = module.to(memory_format=torch.channels_last)
@@ -128,16 +126,3 @@ def train(training: digits.Digits) -> dict[str, torch.Tensor]:
                 optimizer.step()
                 schedule.step()
     return {name: tensor.contiguous() for name, tensor in module.state_dict().items()}
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """The same sums whatever the number of cores; layers this small gain nothing from a second."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -25,6 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchrack.plugins.models import threads
 from benchrack.plugins.models.weights import Network, Weights, digest, read_state
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _settle(module: torch.nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     for norm in norms:
         norm.train()
         norm.momentum = None  # a plain average over all batches, of which there is one
-    with torch.no_grad():
+    with threads.one(), torch.inference_mode(False), torch.no_grad():
         logits: torch.Tensor = module(inputs)
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.eval()

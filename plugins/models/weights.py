@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -147,7 +148,9 @@ def read_state(path: Path) -> Mapping[str, torch.Tensor]:
                 raise WeightsError(f"{path} needs safetensors: pip install safetensors")
             state = import_module("safetensors.torch").load_file(path)
         else:
-            state = torch.load(path, map_location="cpu", weights_only=True)
+            with warnings.catch_warnings():  # about pickle protocols, before it refuses a file
+                warnings.simplefilter("ignore")
+                state = torch.load(path, map_location="cpu", weights_only=True)
     except (WeightsError, MemoryError):
         raise
     except pickle.UnpicklingError as error:

@@ -129,7 +129,7 @@ def test_other_long_reasons_by_their_first_line(session, make):
 def test_an_invalid_figure_is_marked_with_its_reasons(session, make):
     table = throughput_table(session([make.measured(10.0, reasons=("noisy", "throttled"))]))
     assert texts(table)[0][-1] == "10.00 ±0.8 % ! [1,2]"
-    assert table.footnotes == ("not valid: noisy", "not valid: throttled")
+    assert table.footnotes == ("not valid, noisy", "not valid, throttled")
     assert any(note.startswith("! marks") for note in table.notes)
 
 
@@ -139,7 +139,7 @@ def test_a_deviation_of_the_engine_is_told_once(session, make):
     table = throughput_table(session([make.measured(10.0, deviations=(said,))]))
     assert (texts(table)[0][-1], table.footnotes) == ("10.00 ±0.8 % [1]", (said,))
     verdict = make.measured(10.0, deviations=(said,), reasons=(f"fell-back: {said}",))
-    assert throughput_table(session([verdict])).footnotes == (f"not valid: fell-back: {said}",)
+    assert throughput_table(session([verdict])).footnotes == (f"not valid, fell-back: {said}",)
 
 
 def test_a_measurement_without_a_rate_is_empty_and_not_zero(session, make):
@@ -441,7 +441,7 @@ def test_a_column_that_is_wider_than_the_terminal_is_still_printed(varied):
 def test_markdown_escapes_what_would_break_a_cell(varied):
     text = render_all(varied, "markdown")
     assert "### Throughput, images/s" in text
-    assert "2. not valid: a \\| &lt;b>" in text
+    assert "2. not valid, a \\| &lt;b>" in text
     row = next(line for line in text.splitlines() if "1234" in line)
     assert [cell.strip() for cell in row.strip("|").split("|")][:2] == ["resnet50", "pytorch-fp32"]
 
@@ -485,3 +485,16 @@ def test_a_json_report_is_not_taken_for_results(varied, write_json, make, tmp_pa
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_report_can_be_empty(session, format):
     assert render_all(session([]), format).endswith("\n")
+
+
+def test_rows_against_which_one_rule_speaks_share_its_footnote(session, make):
+    """A note for each of thirty rows would hide which rules there are."""
+    loads = [(f"foreign-load: others took {n} % of the CPU",) for n in (50, 40, 30)]
+    rows = [
+        make.measured(10.0, batch_size=1 + n, reasons=reasons) for n, reasons in enumerate(loads)
+    ]
+    table = throughput_table(session(rows))
+    assert table.footnotes == (
+        "not valid, foreign-load: others took 50 % of the CPU; 2 more like it",
+    )
+    assert all(cell.endswith("! [1]") for cell in texts(table)[0][2:])
