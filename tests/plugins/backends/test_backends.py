@@ -1,0 +1,219 @@
+"""Every built-in backend on the CPU, on a small real network: what it computes, and says."""
+
+import dataclasses
+import gc
+import warnings
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+from benchrack.comparison import check_outputs  # noqa: E402
+from benchrack.errors import UnsupportedError  # noqa: E402
+from benchrack.plugins.backends import onnx_graphs  # noqa: E402
+from benchrack.plugins.backends import onnxruntime as ort_backend  # noqa: E402
+from benchrack.processors import INTEGER_DOT_PRODUCT, instruction_sets  # noqa: E402
+from benchrack.types import Device  # noqa: E402
+
+CONVOLUTIONS_AND_PRODUCTS = 5  # of the digits network: four convolutions and a linear layer
+
+
+def run(plugins, backend, request, images):
+    with closing(plugins.backend(backend).prepare(request)) as session:
+        output = session.run(session.place(images))
+        session.synchronize()
+        return session.engine, session.fetch(output)
+
+
+@pytest.fixture(scope="module")
+def reference(plugins, request_for, images):
+    return run(plugins, "pytorch-fp32", request_for(), images)[1]
+
+
+# Largest error relative to the picture's largest output, by what the precision can keep.
+TOLERANCES = {
+    "pytorch-fp32": 1e-6,
+    "pytorch-fp16": 1e-2,
+    "pytorch-bf16": 6e-2,
+    "onnxruntime-fp32": 1e-5,
+    "onnxruntime-fp16": 1e-2,
+    "onnxruntime-int8": 2e-1,
+}
+
+
+@pytest.mark.parametrize("backend", TOLERANCES)
+def test_outputs_are_those_of_fp32_within_the_precision(
+    plugins, request_for, images, reference, backend
+):
+    engine, output = run(plugins, backend, request_for(), images)
+    assert output.dtype == np.float32
+    assert output.shape == (4, 10)
+    assert check_outputs(output, reference, "").max_relative_error < TOLERANCES[backend]
+    assert engine.compute_nodes == CONVOLUTIONS_AND_PRODUCTS
+    assert engine.threads == 1
+
+
+@pytest.mark.parametrize("backend", ["pytorch-fp16", "pytorch-bf16"])
+def test_reduced_precision_really_is_reduced(plugins, request_for, images, reference, backend):
+    output = run(plugins, backend, request_for(), images)[1]
+    assert check_outputs(output, reference, "").max_relative_error > 1e-5
+
+
+@pytest.mark.parametrize("backend", ["pytorch-fp32", "onnxruntime-fp32"])
+def test_fp32_is_reported_as_asked(plugins, request_for, images, backend):
+    engine, _ = run(plugins, backend, request_for(), images)
+    assert engine.precision == "fp32"
+    assert engine.deviations == ()
+    assert engine.low_precision_nodes == engine.compute_nodes
+
+
+@pytest.mark.skipif(
+    not set(INTEGER_DOT_PRODUCT) & instruction_sets(), reason="this CPU has no integer dot product"
+)
+def test_int8_is_fused_and_says_how_it_was_made(plugins, request_for, images):
+    engine, _ = run(plugins, "onnxruntime-int8", request_for(), images)
+    assert engine.name == "ONNX Runtime CPUExecutionProvider"
+    assert engine.precision == "int8"
+    assert engine.low_precision_nodes == engine.compute_nodes == CONVOLUTIONS_AND_PRODUCTS
+    assert engine.provider_share == ("CPUExecutionProvider=1.000",)
+    assert engine.instruction_set in INTEGER_DOT_PRODUCT
+    assert any("U8S8, per channel, minmax over 50 pictures" in option for option in engine.options)
+
+
+def test_fp16_on_onnxruntimes_cpu_is_named_what_it_is(plugins, request_for, images):
+    engine, _ = run(plugins, "onnxruntime-fp16", request_for(), images)
+    if engine.low_precision_nodes:
+        pytest.skip("this onnxruntime has FP16 kernels for this CPU")
+    assert engine.precision.startswith("fp32")
+    assert engine.deviations == ("FP16 on ONNX Runtime's CPU provider is FP32 with casts",)
+
+
+def test_tf32_is_not_for_cpus(plugins, request_for):
+    with pytest.raises(UnsupportedError, match="TF32 is an arithmetic of NVIDIA cards"):
+        plugins.backend("pytorch-tf32").prepare(request_for())
+
+
+def test_int8_without_calibration_pictures_says_so(plugins, request_for):
+    request = request_for(calibration_digest=None, calibration_images=0)
+    with pytest.raises(UnsupportedError, match="nothing to calibrate on"):
+        plugins.backend("onnxruntime-int8").prepare(request)
+
+
+def test_products_are_made_once_and_under_their_own_keys(plugins, request_for, images):
+    request = request_for()
+    run(plugins, "onnxruntime-int8", request, images)
+    kinds = {entry.kind: entry for entry in request.cache.entries()}
+    assert {"onnx", "onnx-int8"} <= kinds.keys()
+    run(plugins, "onnxruntime-int8", request, images)
+    again = {entry.kind: entry for entry in request.cache.entries()}
+    assert again["onnx-int8"].modified_s == kinds["onnx-int8"].modified_s
+    other = request_for(calibration_digest="other noise")
+    run(plugins, "onnxruntime-int8", other, images)
+    assert len([e for e in request.cache.entries() if e.kind == "onnx-int8"]) == 2
+
+
+def test_the_exported_graph_takes_any_batch_and_an_old_runtime_reads_it(
+    plugins, request_for, images
+):
+    import onnx
+
+    request = request_for()
+    loaded = request.model.load("random", request.cache)
+    model = onnx.load(onnx_graphs.exported(request, loaded))
+    assert model.ir_version == 8  # onnxruntime 1.17 reads up to 9
+    assert [o.version for o in model.opset_import if o.domain == ""] == [18]
+    with closing(plugins.backend("onnxruntime-fp32").prepare(request)) as session:
+        for size in (1, 3, 4):
+            assert session.fetch(session.run(session.place(images[:size]))).shape == (size, 10)
+
+
+def test_a_fetched_output_is_not_overwritten_by_the_next_batch(plugins, request_for, images):
+    with closing(plugins.backend("onnxruntime-fp32").prepare(request_for())) as session:
+        first = session.fetch(session.run(session.place(images)))
+        kept = first.copy()
+        session.fetch(session.run(session.place(images + 1)))
+        assert np.array_equal(first, kept)
+
+
+@pytest.mark.parametrize("backend", ["pytorch-fp32", "pytorch-fp16", "onnxruntime-fp32"])
+def test_placing_copies_or_leaves_the_callers_images_alone(plugins, request_for, images, backend):
+    before = images.copy()
+    run(plugins, backend, request_for(), images)
+    assert np.array_equal(images, before)
+
+
+def test_preparing_warns_of_nothing(plugins, request_for, images):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for backend in TOLERANCES:
+            run(plugins, backend, request_for(), images)
+        gc.collect()
+
+
+def test_a_cuda_device_that_torch_can_not_use_is_unsupported_with_the_reason(plugins):
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    reason = plugins.backend("pytorch-fp32").unsupported(Device(kind="cuda", name="Tesla V100"))
+    assert reason is not None
+    assert "CUDA" in reason
+
+
+def test_two_onnxruntime_distributions_over_each_other_are_named(monkeypatch):
+    versions = {"onnxruntime": "1.32.0", "onnxruntime-gpu": "1.31.1"}
+    monkeypatch.setattr(ort_backend, "version", versions.__getitem__)
+    reason = ort_backend.unsupported(Device(kind="cpu"), "fp32")
+    assert "onnxruntime 1.32.0 and onnxruntime-gpu 1.31.1 are installed over each other" in reason
+    assert "pip uninstall" in reason
+
+
+def test_int8_on_a_card_needs_tensorrt(monkeypatch):
+    """The CUDA provider has no integer convolutions: a label alone would make FP32 INT8."""
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"], raising=True
+    )
+    monkeypatch.setattr(ort_backend, "unsupported_on", lambda *arguments: None, raising=False)
+    reason = ort_backend.unsupported(Device(kind="cuda", name="Tesla T4"), "int8")
+    assert "needs TensorRT" in reason
+    assert "benchrack[tensorrt]" in reason
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ({"sse2", "avx512_vnni"}, "U8S8"),
+        ({"sse2", "avx2"}, "U8S8 reduce_range"),
+        ({"asimddp"}, "S8S8"),
+    ],
+)
+def test_the_quantisation_scheme_fits_the_cpu(monkeypatch, flags, expected):
+    monkeypatch.setattr(onnx_graphs, "instruction_sets", lambda: frozenset(flags))
+    assert str(onnx_graphs.scheme_for(Device(kind="cpu"))) == expected
+
+
+def test_tensorrt_takes_signed_symmetric_activations():
+    scheme = onnx_graphs.scheme_for(Device(kind="cuda"))
+    assert (str(scheme), scheme.for_tensorrt) == ("S8S8", True)
+
+
+def test_a_broken_export_leaves_nothing_in_the_cache(plugins, request_for, tmp_path, monkeypatch):
+    from benchrack.cache import Cache
+
+    def failing(*arguments, **options):
+        raise RuntimeError("an operator that ONNX has not")
+
+    monkeypatch.setattr(torch.onnx, "export", failing)
+    request = request_for(cache=Cache(tmp_path))
+    with pytest.raises(RuntimeError, match="an operator"):
+        plugins.backend("onnxruntime-fp32").prepare(request)
+    assert "onnx" not in {entry.kind for entry in Cache(tmp_path).entries()}
+
+
+def test_the_framework_is_described_without_importing_it(plugins):
+    """`benchrack list backends` reads these and nothing else."""
+    for backend in plugins.backends.values():
+        assert dataclasses.is_dataclass(backend)
+        assert backend.requires
+        assert backend.summary
