@@ -75,7 +75,7 @@ class Worker:
     """
 
     setup: Setup
-    # -P: a folder `benchrack` in the directory of the call, such as a checkout's, is not the package.
+    # -P: a folder `benchrack` where pytest was called, such as a checkout's, is not the package.
     command: tuple[str, ...] = (sys.executable, "-P", "-m", "benchrack.worker")
     _process: subprocess.Popen[bytes] | None = None
     _replies: IO[bytes] | None = None

@@ -31,12 +31,19 @@ from benchrack.results import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """The run that a journal belongs to: `started` in ISO 8601, UTC; `machine` its flat facts."""
+    """The run that a journal belongs to: `started` in ISO 8601, UTC; `machine` its flat facts.
+
+    `settings` are the sweep's, by key, and `resumes` names the earlier runs whose valid records
+    this one did not measure again.
+    """
 
     run: str
     started: str
     command: tuple[str, ...] = ()
     machine: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    device: str = ""
+    resumes: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, flat: Mapping[str, Any]) -> Header:
@@ -52,13 +59,20 @@ class Header:
                 f"it was written by a newer Benchrack (schema {schema}; this one reads up to "
                 f"{SCHEMA}). Update Benchrack to read it"
             )
-        command, machine = flat.get("command"), flat.get("machine")
+        machine, settings = flat.get("machine"), flat.get("settings")
         return cls(
             run=str(flat.get("run") or ""),
             started=str(flat.get("started") or ""),
-            command=tuple(map(str, command)) if isinstance(command, list) else (),
+            command=_texts(flat.get("command")),
             machine=machine if isinstance(machine, dict) else {},
+            settings=settings if isinstance(settings, dict) else {},
+            device=str(flat.get("device") or ""),
+            resumes=_texts(flat.get("resumes")),
         )
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

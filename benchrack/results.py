@@ -326,7 +326,8 @@ def from_record(flat: Mapping[str, Any], seconds_per_batch: typing.Iterable[floa
 class Outcome:
     """A planned case that gave no measurement, and why.
 
-    `status` is `unsupported`, `out-of-memory`, `failed` or `interrupted`.
+    `status` is `unsupported`, `out-of-memory`, `failed`, `interrupted`, `not-run`, or `resumed`
+    where an earlier run measured it.
     """
 
     case: Case = part()

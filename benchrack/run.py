@@ -15,7 +15,7 @@ from typing import Any
 from benchrack.errors import ResultsError
 from benchrack.journal import Header, Journal
 from benchrack.results import SCHEMA, Measurement, Outcome, flatten
-from benchrack.types import Case
+from benchrack.types import Case, Device, Settings
 
 NOT_RUN = "not-run"
 
@@ -23,6 +23,25 @@ NOT_RUN = "not-run"
 def new_name(sweep: str, now: datetime) -> str:
     """A name for a run that sorts by time and that two runs of one second do not share."""
     return f"{now:%Y%m%dT%H%M%SZ}-{sweep}-{secrets.token_hex(2)}"
+
+
+def new_header(
+    sweep: str,
+    command: tuple[str, ...],
+    machine: Mapping[str, Any],
+    settings: Settings,
+    device: Device,
+) -> Header:
+    """What a run that begins now writes at the top of its files."""
+    now = datetime.now(UTC)
+    return Header(
+        run=new_name(sweep, now),
+        started=now.isoformat(timespec="seconds"),
+        command=command,
+        machine=machine,
+        settings=flatten(settings),
+        device=str(device),
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -41,17 +60,8 @@ class Run:
     json_path: Path | None = None
 
     @classmethod
-    def begin(
-        cls, folder: Path, sweep: str, command: tuple[str, ...], machine: Mapping[str, Any]
-    ) -> Run:
+    def begin(cls, folder: Path, header: Header) -> Run:
         """A new run with its journal on disk. Raises ResultsError if that can't be written."""
-        now = datetime.now(UTC)
-        header = Header(
-            run=new_name(sweep, now),
-            started=now.isoformat(timespec="seconds"),
-            command=command,
-            machine=machine,
-        )
         journal = Journal.create(folder / f"{header.run}.jsonl", header)
         return cls(header=header, folder=folder, journal=journal)
 
@@ -97,6 +107,9 @@ class Run:
             "started": self.header.started,
             "command": list(self.header.command),
             "machine": dict(self.header.machine),
+            "settings": dict(self.header.settings),
+            "device": self.header.device,
+            "resumes": list(self.header.resumes),
             "outcomes": [flatten(outcome) for outcome in self.outcomes],
         }
 

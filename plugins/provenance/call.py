@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import benchrack
-from benchrack.provenance import Provenance
+from benchrack.provenance import Provenance, hashed
 
 # Variables that change how fast something runs, and nothing else: an allow-list, since others may
 # hold secrets. TORCH and ORT have variables that name hosts and keys, so theirs are listed singly.
@@ -55,14 +55,17 @@ def _without_password(word: str) -> str:
 
 
 def _git(checkout: Path) -> dict[str, Any]:
-    """Commit of the checkout that Benchrack runs from, and whether files differ from it."""
+    """Commit of the checkout that Benchrack runs from, whether files differ from it, and a digest
+    of what differs."""
     if not (checkout / ".git").exists():  # installed from a wheel
         return {}
     commit = _asked(checkout, "rev-parse", "HEAD")
     changes = _asked(checkout, "status", "--porcelain", "--untracked-files=no")
+    difference = _asked(checkout, "diff", "--no-ext-diff", "--binary", "HEAD") if changes else ""
     return {
         "git_commit": commit or None,
         "git_dirty": None if changes is None else bool(changes),
+        "git_changes": hashed(difference) if difference else None,
     }
 
 
@@ -72,6 +75,7 @@ def _asked(checkout: Path, *arguments: str) -> str | None:
             ["git", "-C", str(checkout), "--no-optional-locks", *arguments],
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=5,
             check=True,
         )

@@ -1,0 +1,77 @@
+"""`--resume=FILE`: the tests that need not measure, since an earlier run has a valid record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from benchrack import pytest_options
+from benchrack.bench import Bench
+from benchrack.journal import Header
+from benchrack.pytest_cases import Planned
+from benchrack.reports.files import File, read
+from benchrack.resuming import TakenOver, take_over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """`files` are those of earlier runs under the same conditions, of which this run is a part;
+    `reasons` say, by pytest's node id, where the valid record of a test is."""
+
+    files: tuple[File, ...] = ()
+    reasons: Mapping[str, str]
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The names of the earlier runs."""
+        return tuple(dict.fromkeys(file.header.run for file in self.files))
+
+
+def resume(
+    config: pytest.Config, now: Header, bench: Bench, planned: Mapping[str, Planned]
+) -> Resumed:
+    """What the files of `--resume` spare this run; each is told about on the terminal.
+
+    Raises ResultsError for a file that is missing or damaged, and UsageError for one that this run
+    would overwrite.
+    """
+    wanted = {nodeid: (plan.case, plan.start) for nodeid, plan in planned.items()}
+    found = [(asked, read(_path(config, asked))) for asked in pytest_options.resumed(config)]
+    files, reasons = [], {}
+    for asked, file in found:
+        taken = take_over(file.header, file.measurements, now, bench, set(wanted.values()))
+        spared = [nodeid for nodeid, start in wanted.items() if start in taken.starts]
+        reasons |= dict.fromkeys(spared, f"has a valid record in {asked}")
+        if taken.same:
+            files.append(file)
+        _tell(config, [f"resuming {asked}: {_summary(taken, len(spared), len(wanted))}"])
+        _tell(config, [*file.notes, *file.problems])
+    return Resumed(files=tuple(files), reasons=reasons)
+
+
+def _path(config: pytest.Config, asked: str) -> Path:
+    path = pytest_options.absolute(config, asked)
+    written = config.getoption("benchmark_json", None)
+    if written and Path(written).resolve() == path:
+        raise pytest.UsageError(
+            f"--resume={asked}: --benchmark-json would overwrite it. Name another file there"
+        )
+    return path
+
+
+def _summary(taken: TakenOver, spared: int, wanted: int) -> str:
+    differs = "; ".join(taken.differences)
+    if not taken.same:
+        return f"everything is measured anew, since this differs: {differs}"
+    anew = f". Measured anew, since this differs: {differs}" if differs else ""
+    return f"{spared} of {wanted} have a valid record{anew}"
+
+
+def _tell(config: pytest.Config, lines: list[str]) -> None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    for line in lines if reporter is not None else ():
+        reporter.ensure_newline()
+        reporter.write_line(f"benchrack: {line}")
