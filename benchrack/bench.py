@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 from benchrack import inputs
 from benchrack.cache import Cache
 from benchrack.errors import UnsupportedError
+from benchrack.gauges import Gauge, gauge_of
 from benchrack.machines import Accelerator
 from benchrack.measurement import Clock
 from benchrack.metering import Idle, Opened
 from benchrack.meters import Domain
+from benchrack.peers import ALONE, Peers
 from benchrack.processors import last_level_cache_bytes, usable_cores
 from benchrack.registry import Registry
+from benchrack.surroundings import CpuTimes, cpu_times
 from benchrack.types import (
     Backend,
     Case,
@@ -42,7 +45,10 @@ def silent(phase: str) -> None:
 @dataclass(slots=True)
 class Bench:
     """A place to run cases. Data sets are opened once, and the distinct inputs of a model are
-    decoded once for all cases that use them."""
+    decoded once for all cases that use them.
+
+    `footprints` are bytes by batch size, of each kind of case (see `footprint.follow`).
+    """
 
     registry: Registry
     settings: Settings
@@ -52,8 +58,15 @@ class Bench:
     progress: Callable[[str], None] = silent
     meters: Opened = field(default_factory=Opened)
     idle: Mapping[Domain, Idle] = field(default_factory=dict)
+    cpu_times: Callable[[], CpuTimes | None] = cpu_times
+    peers: Peers = ALONE
+    gauge: Gauge | None = field(init=False)
+    footprints: dict[tuple[object, ...], dict[int, int]] = field(default_factory=dict)
     _splits: dict[str, Split] = field(default_factory=dict)
     _pools: dict[tuple[object, ...], np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.gauge = gauge_of(self.device)
 
     @property
     def card(self) -> Accelerator | None:

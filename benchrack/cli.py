@@ -20,7 +20,7 @@ from benchrack.errors import BenchrackError, ResultsError, UnknownNameError
 if TYPE_CHECKING:
     from benchrack.reports.tables import Format
 
-KINDS = ("backends", "models", "datasets", "hardware", "sweeps", "plugins")
+KINDS = ("backends", "models", "datasets", "hardware", "meters", "sweeps", "plugins")
 FORMATS = ("terminal", "markdown", "csv", "json")
 RESULTS = Path("results")
 MINIMUM_WIDTH, PAGE_WIDTH = 60, 100

@@ -61,8 +61,19 @@ class OutOfMemoryError(BenchrackError):
     """The case does not fit into the device's (or the host's) memory: a skip with its reason."""
 
 
+class NodeError(BenchrackError):
+    """Another machine of the run is missing, was lost, or does not measure the same."""
+
+
+class PeerLostError(BenchrackError):
+    """Another process of a world went while this one waited for it: it follows from that one's
+    error, which is the one to tell."""
+
+
 class TimeLimitError(BenchrackError):
-    """A case took longer than it may."""
+    """A case took longer than it may. `details` says where it was, as far as is known."""
+
+    details = ""
 
 
 class WorkerError(BenchrackError):

@@ -14,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 from benchrack import errors
 from benchrack.bench import Bench, silent
-from benchrack.errors import TimeLimitError, WorkerError
+from benchrack.errors import BenchrackError, OutOfMemoryError, TimeLimitError, WorkerError
+from benchrack.memory import ran_out
 from benchrack.metering import Idle
 from benchrack.meters import Domain
 from benchrack.results import Measurement, flatten, from_record
@@ -67,16 +68,31 @@ class Setup:
     conftests: tuple[str, ...] = ()
 
 
+class Alarm(Protocol):
+    """Something beside a worker that may end its case: `ring` is called when it can be read."""
+
+    def fileno(self) -> int: ...
+
+    def ring(self) -> None:
+        """Raises what ends the case."""
+
+
 @dataclass(slots=True)
 class Worker:
     """Runs cases in a process of their own, which is kept warm between them.
 
     It is replaced after a failure that may have left something behind, and for a fresh start.
+    `told` is what the command needs beside the setup; `grace_s` what it may take above
+    `case_time_limit_s` to say itself why it is late, and to end what it started when its input
+    does. Without it, it is killed.
     """
 
     setup: Setup
     # -P: a folder `benchrack` where pytest was called, such as a checkout's, is not the package.
     command: tuple[str, ...] = (sys.executable, "-P", "-m", "benchrack.worker")
+    told: Mapping[str, Any] = field(default_factory=dict)
+    grace_s: float = 0.0
+    alarms: Sequence[Alarm] = ()
     _process: subprocess.Popen[bytes] | None = None
     _replies: IO[bytes] | None = None
     _stderr: IO[bytes] | None = None
@@ -101,7 +117,16 @@ class Worker:
             raise
         if "record" in reply:
             return from_record(reply["record"], reply["seconds_per_batch"])
-        raise self._error(reply)
+        error = error_of(reply)
+        # A process goes with what it could not free, or with what broke in it.
+        if isinstance(error, OutOfMemoryError | WorkerError) or reply.get("ended"):
+            self.close()
+        raise error
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a process that can be asked."""
+        return self._process is not None
 
     def _start(self) -> None:
         reading, writing = os.pipe()
@@ -125,6 +150,7 @@ class Worker:
             "disabled": list(self.setup.disabled),
             "conftests": list(self.setup.conftests),
             "path": sys.path,
+            **self.told,
         }
         self._send(setup)
 
@@ -140,16 +166,24 @@ class Worker:
     def _await_reply(self, progress: Progress) -> dict[str, Any]:
         assert self._replies is not None
         limit_s = self.setup.settings.case_time_limit_s
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + limit_s + self.grace_s
         pending = b""
         with selectors.DefaultSelector() as selector:
             selector.register(self._replies, selectors.EVENT_READ)
+            for alarm in self.alarms:
+                selector.register(alarm, selectors.EVENT_READ, alarm)
             while True:
-                if not selector.select(max(0.0, deadline - time.monotonic())):
+                ready = selector.select(max(0.0, deadline - time.monotonic()))
+                if not ready:
                     raise TimeLimitError(
                         f"no result after {limit_s:g} s: the worker process was ended "
                         "(--set case_time_limit_s=SECONDS allows more)"
                     )
+                for key, _ in ready:
+                    if key.data is not None:
+                        key.data.ring()
+                if all(key.data is not None for key, _ in ready):
+                    continue
                 received = self._replies.read(65536)
                 if not received:
                     raise self._death()
@@ -160,20 +194,12 @@ class Worker:
                         return reply
                     progress(reply["progress"])
 
-    def _error(self, reply: dict[str, Any]) -> Exception:
-        """A worker's error as the same class here; anything unforeseen is a WorkerError."""
-        known = getattr(errors, reply["error"], None)
-        if isinstance(known, type) and issubclass(known, errors.BenchrackError):
-            if issubclass(known, errors.OutOfMemoryError):
-                self.close()  # what it could not free goes with it
-            return errors.rebuilt(known, reply["message"])
-        self.close()
-        return WorkerError(f"{reply['error']}: {reply['message']}", reply["traceback"])
-
-    def _death(self) -> WorkerError:
+    def _death(self) -> BenchrackError:
         assert self._process is not None
         code = self._process.wait()
         said = self._last_words()
+        if ran_out(said):  # a library that ends the process where its memory is refused
+            return OutOfMemoryError(f"the worker process ended{said}")
         if code >= 0:
             return WorkerError(f"the worker process ended with exit code {code}{said}")
         name = signal.Signals(-code).name
@@ -194,11 +220,29 @@ class Worker:
         process, self._process = self._process, None
         if process is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
         assert process.stdin is not None
+        if self.grace_s:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(self.grace_s)
+        if not self.grace_s or process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
         for stream in (process.stdin, self._replies, self._stderr):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
+
+
+def error_of(reply: Mapping[str, Any]) -> BenchrackError:
+    """Another process's error as the same class here; anything unforeseen is a WorkerError."""
+    known = getattr(errors, reply["error"], None)
+    if isinstance(known, type) and issubclass(known, BenchrackError) and known is not WorkerError:
+        error = errors.rebuilt(known, reply["message"])
+        if isinstance(error, TimeLimitError):
+            error.details = reply["traceback"]
+        return error
+    message = reply["message"] if known is WorkerError else f"{reply['error']}: {reply['message']}"
+    return WorkerError(message, reply["traceback"])

@@ -1,4 +1,4 @@
-"""What is there, as text: registered backends, models, data sets, hardware, sweeps and plugins,
+"""What is there, as text: registered backends, models, data sets, hardware, meters, sweeps, plugins,
 and the products in the cache."""
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def render(kind: str, registry: Registry, names: Collection[str] = ()) -> str:
         "models": _models,
         "datasets": _datasets,
         "hardware": _hardware,
+        "meters": _meters,
         "sweeps": _sweeps,
         "plugins": _plugins,
     }
@@ -93,6 +94,14 @@ def _hardware(registry: Registry, names: Collection[str]) -> str:
     )
     blocks.append(f"From {', '.join(providers)}." if providers else "No hardware is described.")
     return "\n\n".join(blocks)
+
+
+def _meters(registry: Registry, names: Collection[str]) -> str:
+    rows = [
+        (m.name, m.summary, _by(registry, "meter", m.name))
+        for m in _chosen("meter", registry.meters, names)
+    ]
+    return _table(("meter", "what it reads", "from"), rows)
 
 
 def _sweeps(registry: Registry, names: Collection[str]) -> str:

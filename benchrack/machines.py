@@ -88,11 +88,15 @@ class Accelerator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """One way in which a server was built: which cards, how many, which CPUs."""
+    """One way in which a server was built: which cards, how many, which CPUs.
+
+    `accelerator_max` is how many of these cards the server takes at most.
+    """
 
     name: str
     accelerator: Cited[str] | None = None
     accelerator_count: Cited[float] | None = None
+    accelerator_max: Cited[float] | None = None
     cpu: Cited[str] | None = None
     memory_gib: Cited[float] | None = None
     topology: Cited[str] | None = None
@@ -114,3 +118,9 @@ class Server:
     figures: Mapping[str, Cited[float]] = field(default_factory=dict)
     configurations: tuple[Configuration, ...] = ()
     notes: tuple[Cited[str], ...] = ()
+
+    def most(self, card: Accelerator) -> Cited[float] | None:
+        """How many of these cards the server takes at most; None where nobody says."""
+        names = (card.title, *card.device_names.value)
+        built = [c for c in self.configurations if c.accelerator and c.accelerator.value in names]
+        return next((c.accelerator_max for c in built if c.accelerator_max), None)

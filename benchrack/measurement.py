@@ -2,6 +2,9 @@
 
 A step starts one batch and may return before the device has finished; `synchronize` returns when it
 has. Nothing here knows a framework, so tests run the same code on a clock of their own.
+
+Several processes that measure together (`peers`) warm up and run their rounds in step, and stop
+together; a round takes what the slowest of them took. A process alone waits for nobody.
 """
 
 from __future__ import annotations
@@ -13,18 +16,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchrack import statistics
+from benchrack.peers import ALONE, Peers
 from benchrack.types import Settings
 
 Clock = Callable[[], float]
 Step = Callable[[int], object]
 
 MINIMUM_ROUNDS = 3
+# Single batches of several processes are free of each other for so long: waiting after each would
+# start all of them at once, and let the last of each run undisturbed.
+STRETCH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warmup:
     """How a session was brought to its steady state: seconds, batches, whether it got there, and
-    the seconds that a batch took in the last window."""
+    the seconds that a batch took in the last window: those of the slowest process."""
 
     seconds: float
     batches: int
@@ -35,12 +42,19 @@ class Warmup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """Rounds of one session: mean seconds a batch of each, and what the stop rule made of them."""
+    """Rounds: mean seconds a batch of each, and what the stop rule made of them.
+
+    A round's seconds are those of the slowest process, `own_seconds_per_batch` this one's.
+    `between_s` is what passed, on average, from the end of a round to the start of the next: to
+    meet and to decide.
+    """
 
     seconds_per_batch: tuple[float, ...]
+    own_seconds_per_batch: tuple[float, ...]
     batches_per_round: int
     assessment: statistics.Assessment
     stop_reason: str
+    between_s: float
 
 
 @contextmanager
@@ -57,7 +71,12 @@ def collection_held() -> Iterator[None]:
 
 
 def warm_up(
-    step: Step, synchronize: Callable[[], None], settings: Settings, clock: Clock
+    step: Step,
+    synchronize: Callable[[], None],
+    settings: Settings,
+    clock: Clock,
+    *,
+    peers: Peers = ALONE,
 ) -> Warmup:
     """Run batches until windows of at least `round_s` are steady, or until `warmup_limit_s`.
 
@@ -67,16 +86,18 @@ def warm_up(
     started = clock()
     step(0)
     synchronize()
-    first_batch_s = batch_s = clock() - started
+    (first_batch_s,) = peers.most(clock() - started)
+    batch_s = elapsed_s = first_batch_s
     batches, windows, steady = 1, [], False
-    while not steady and clock() - started < settings.warmup_limit_s:
-        count = _batches_for(settings.round_s, batch_s)
-        batch_s = _timed(step, synchronize, clock, batches, count)
+    while not steady and elapsed_s < settings.warmup_limit_s:
+        count = batches_for(settings.round_s, batch_s)
+        own_s = _timed(step, synchronize, clock, batches, count)
+        batch_s, elapsed_s = peers.most(own_s, clock() - started)
         batches += count
         windows.append(batch_s)
-        steady = statistics.steady(windows)
+        steady = peers.agree(statistics.steady(windows))
     return Warmup(
-        seconds=clock() - started,
+        seconds=elapsed_s,
         batches=batches,
         steady=steady,
         batch_s=batch_s,
@@ -90,37 +111,46 @@ def measure_rounds(
     settings: Settings,
     clock: Clock,
     batch_s: float,
+    *,
+    peers: Peers = ALONE,
 ) -> Rounds:
     """Rounds of enough batches to last `round_s`, until the interval of the median is within
     `interval` of it, or until `time_limit_s` has passed.
 
     The rule looks at growing numbers of rounds, not after each, so that looking does not bias it.
-    At least three rounds are taken whatever the limit.
+    At least three rounds are taken whatever the limit. `batch_s` is the same for all peers.
     """
-    count = _batches_for(settings.round_s, batch_s)
+    count = batches_for(settings.round_s, batch_s)
     looks = statistics.checkpoints()
     look = next(looks)
     rounds: list[float] = []
+    own: list[float] = []
     done = 0
-    started = clock()
     with collection_held():
+        peers.meet()
+        started = clock()
         while True:
-            rounds.append(_timed(step, synchronize, clock, done, count))
+            own.append(_timed(step, synchronize, clock, done, count))
+            slowest_s, elapsed_s = peers.most(own[-1], clock() - started)
+            rounds.append(slowest_s)
             done += count
             if len(rounds) >= look:
                 look = next(looks)
                 assessment = statistics.assess(rounds)
-                if _within(assessment, settings.interval):
+                if peers.agree(_within(assessment, settings.interval)):
                     stop_reason = "interval"
                     break
-            if len(rounds) >= MINIMUM_ROUNDS and clock() - started >= settings.time_limit_s:
+            if len(rounds) >= MINIMUM_ROUNDS and elapsed_s >= settings.time_limit_s:
                 assessment, stop_reason = statistics.assess(rounds), "time-limit"
                 break
+        total_s = clock() - started
     return Rounds(
         seconds_per_batch=tuple(rounds),
+        own_seconds_per_batch=tuple(own),
         batches_per_round=count,
         assessment=assessment,
         stop_reason=stop_reason,
+        between_s=max(0.0, total_s - count * sum(rounds)) / len(rounds),
     )
 
 
@@ -129,17 +159,26 @@ def measure_singly(
     synchronize: Callable[[], None],
     settings: Settings,
     clock: Clock,
+    *,
+    batch_s: float = 0.0,
+    peers: Peers = ALONE,
 ) -> tuple[float, ...]:
     """Seconds of single batches, each synchronised before its clock is read, until there are
-    `latency_samples` of them or `time_limit_s` has passed; at least one."""
+    `latency_samples` of them or `time_limit_s` has passed; at least one.
+
+    Peers take the same number of samples, and meet about once a second, by `batch_s`.
+    """
+    stretch = 1 if peers.size == 1 else batches_for(STRETCH_S, batch_s)
     samples: list[float] = []
-    started = clock()
     with collection_held():
-        while not samples or (
-            len(samples) < settings.latency_samples and clock() - started < settings.time_limit_s
-        ):
-            samples.append(_timed(step, synchronize, clock, len(samples), 1))
-    return tuple(samples)
+        peers.meet()
+        started = clock()
+        while True:
+            for _ in range(min(stretch, max(1, settings.latency_samples - len(samples)))):
+                samples.append(_timed(step, synchronize, clock, len(samples), 1))
+            (elapsed_s,) = peers.most(clock() - started)
+            if len(samples) >= settings.latency_samples or elapsed_s >= settings.time_limit_s:
+                return tuple(samples)
 
 
 def _timed(
@@ -153,7 +192,7 @@ def _timed(
     return (clock() - started) / count
 
 
-def _batches_for(seconds: float, batch_s: float) -> int:
+def batches_for(seconds: float, batch_s: float) -> int:
     return max(1, math.ceil(seconds / batch_s)) if batch_s > 0 else 1
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from benchrack.energy import images_per_j
@@ -53,6 +53,12 @@ class Opened:
 
     meters: tuple[OpenMeter, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
+    clock: WaitableClock = field(default_factory=SystemClock)
+    threaded: bool = True
+
+    def window(self) -> AbstractContextManager[Window]:
+        """Meter what happens inside, on the clock with which the meters were opened."""
+        return window(self.meters, self.clock, threaded=self.threaded)
 
     def close(self) -> None:
         for meter in self.meters:
@@ -71,14 +77,15 @@ def open_meters(
     """Open what can be opened. A meter that can't be read is absent: it never reads zero."""
     opened: list[OpenMeter] = []
     absent: dict[str, str] = {}
+    clock = clock or SystemClock()
     for meter in meters:
         try:
-            opened.append(meter.open(devices, clock or SystemClock()))
+            opened.append(meter.open(devices, clock))
         except UnsupportedError as error:
             absent[meter.name] = str(error)
         except Exception as error:  # somebody else's meter must not stop the sweep
             absent[meter.name] = f"it broke when it was opened: {type(error).__name__}: {error}"
-    return Opened(meters=tuple(opened), absent=absent)
+    return Opened(meters=tuple(opened), absent=absent, clock=clock)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -209,6 +216,7 @@ def power_of(
         sampled_energy_j=_sum([reading.sampled_energy_j for reading in own]),
         host_energy_j=_sum([reading.energy_j for reading in host]),
         energy_window_s=own[0].window_s if own else None,
+        energy_window_minimum_s=max((reading.minimum_window_s for reading in own), default=None),
         energy_window_too_short=any(reading.too_short for reading in own) if own else None,
         energy_method=own[0].method if own else None,
         sampling_period_s=own[0].sampling_period_s if own else None,

@@ -5,6 +5,7 @@ The functions take the module `pynvml` (distribution nvidia-ml-py), so that test
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -101,3 +102,20 @@ def known(nvml: Any, ask: Callable[..., T], *arguments: Any) -> T | None:
         if is_error(nvml, error, "NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "NO_PERMISSION"):
             return None
         raise
+
+
+def nvlink_peers(nvml: Any, handle: Any) -> Counter[str]:
+    """How many active NVLinks lead from a card to each PCI bus id; empty without NVLink."""
+    peers: Counter[str] = Counter()
+    for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if known(nvml, nvml.nvmlDeviceGetNvLinkState, handle, link) is None:
+                break
+            remote = known(nvml, nvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link)
+        except nvml.NVMLError as error:
+            if is_error(nvml, error, "INVALID_ARGUMENT"):  # no more links on this card
+                break
+            raise
+        if remote is not None:
+            peers[remote.busId] += 1
+    return peers

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,22 +15,47 @@ HALF_PRECISION = ("amx_fp16", "avx512_fp16", "asimdhp", "fphp")
 def usable_cores(root: Path = Path("/")) -> int:
     """How many threads can run at once: the least of affinity mask, cgroup CPU quota (rounded
     down, at least 1) and physical cores behind the mask (two hyper-threads are one core)."""
-    try:
-        allowed = os.sched_getaffinity(0)
-    except AttributeError:  # not Linux
-        allowed = set(range(os.cpu_count() or 1))
-    limits = [len(allowed), _physical_cores(allowed, root)]
+    allowed = allowed_cpus()
+    limits = [len(allowed), len(physical_cores(allowed, root))]
     if (quota := cgroup_quota(root)) is not None:
         limits.append(max(1, int(quota)))
     return min(limits)
 
 
-def _physical_cores(cpus: set[int], root: Path) -> int:
-    siblings = set()
-    for cpu in cpus:
+def allowed_cpus() -> set[int]:
+    """The logical CPUs of this process's affinity mask."""
+    try:
+        return os.sched_getaffinity(0)
+    except AttributeError:  # not Linux
+        return set(range(os.cpu_count() or 1))
+
+
+def physical_cores(cpus: Collection[int], root: Path = Path("/")) -> list[tuple[int, ...]]:
+    """The logical CPUs of each physical core, as many of them as are among `cpus`; cores of one
+    NUMA node stand together."""
+    node_of = {cpu: node for node, members in numa_nodes(root).items() for cpu in members}
+    cores: dict[str, list[int]] = {}
+    for cpu in sorted(cpus, key=lambda cpu: (node_of.get(cpu, 0), cpu)):
         topology = root / f"sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
-        siblings.add(_text(topology) or str(cpu))
-    return len(siblings)
+        cores.setdefault(_text(topology) or str(cpu), []).append(cpu)
+    return [tuple(core) for core in cores.values()]
+
+
+def numa_nodes(root: Path = Path("/")) -> dict[int, frozenset[int]]:
+    """The logical CPUs of each NUMA node, by its number; empty where the kernel does not say."""
+    return {
+        int(folder.name.removeprefix("node")): cpu_list(_text(folder / "cpulist") or "")
+        for folder in (root / "sys/devices/system/node").glob("node[0-9]*")
+    }
+
+
+def cpu_list(text: str) -> frozenset[int]:
+    """The kernel's way to write CPUs: `0-3,8` are 0, 1, 2, 3 and 8."""
+    found: set[int] = set()
+    for part in filter(None, text.strip().split(",")):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
 
 
 def cgroup_quota(root: Path = Path("/")) -> float | None:

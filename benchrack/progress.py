@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol, TextIO
 
+from benchrack.eta import in_words
+
 SAVE_CURSOR, RESTORE_CURSOR, CLEAR_TO_END = "\x1b7", "\x1b8", "\x1b[K"
 SHORTEST = 12
 
@@ -45,6 +47,12 @@ class ProgressLine:
         if self._stream is not None:
             self._stream.write(SAVE_CURSOR + CLEAR_TO_END + text + RESTORE_CURSOR)
             self._stream.flush()
+
+
+def position(number: int, total: int, left_s: float | None) -> str:
+    """Which case it is, and about how long the rest takes: `7 of 33, about 2 min left`."""
+    left = "" if left_s is None else f", about {in_words(left_s)} left"
+    return f"{number} of {total}{left}"
 
 
 def terminal_stream() -> TextIO | None:

@@ -74,6 +74,14 @@ def add_options(parser: pytest.Parser) -> None:
         help="where journals and JSON files go (default: results)",
     )
     option(
+        "--resume",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="skip what has a valid record in FILE, a JSON or a journal of an earlier run for the "
+        "same code and machine; repeatable. Write --resume=FILE in one word",
+    )
+    option(
         "--disable-plugins",
         default="",
         metavar="A,B",
@@ -115,22 +123,27 @@ def _dataset(config: pytest.Config) -> str | None:
     if given is None or ":" not in given:
         return given
     name, _, argument = given.partition(":")
-    return f"{name}:{_absolute(config, argument)}"
+    return f"{name}:{absolute(config, argument)}"
 
 
 def _weights(config: pytest.Config) -> str | None:
     given = text(config, "weights")
-    return given if given in (None, *BUILT_IN_WEIGHTS) else str(_absolute(config, str(given)))
+    return given if given in (None, *BUILT_IN_WEIGHTS) else str(absolute(config, str(given)))
 
 
-def _absolute(config: pytest.Config, path: str) -> Path:
+def absolute(config: pytest.Config, path: str) -> Path:
     """Against the folder that pytest was called in, wherever its rootdir is."""
     return (config.invocation_params.dir / Path(path).expanduser()).resolve()
 
 
 def results_folder(config: pytest.Config) -> Path:
     """Where this run's files go."""
-    return _absolute(config, text(config, "results") or "results")
+    return absolute(config, text(config, "results") or "results")
+
+
+def resumed(config: pytest.Config) -> list[str]:
+    """The files of earlier runs that this one goes on with, as the user named them."""
+    return [str(asked) for asked in config.getoption("benchrack_resume")]
 
 
 def disabled_plugins(config: pytest.Config) -> tuple[str, ...]:

@@ -24,9 +24,13 @@ from benchrack.errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
+from benchrack.eta import Eta
 from benchrack.executors import Executor, InProcess, Setup, Worker
+from benchrack.hardware.detection import detect
+from benchrack.machines import Accelerator, Server
+from benchrack.memory import smaller_did_not_fit
 from benchrack.metering import measure_idle, open_meters
-from benchrack.progress import ProgressLine, terminal_stream
+from benchrack.progress import ProgressLine, position, terminal_stream
 from benchrack.provenance import Facts, flat, gather
 from benchrack.pytest_cases import (
     CASES,
@@ -38,14 +42,19 @@ from benchrack.pytest_cases import (
     sweep_of,
 )
 from benchrack.pytest_report import headline, print_results, write_results
+from benchrack.pytest_resume import Resumed, resume
 from benchrack.results import Measurement, to_record
-from benchrack.run import Run
+from benchrack.run import Run, new_header
+from benchrack.sweep import beyond_server
 from benchrack.types import Case
 
 RUN = pytest.StashKey[Run]()
 EXECUTOR = pytest.StashKey[Executor]()
 TOPICS = pytest.StashKey[dict[str, Facts]]()
 PROGRESS = pytest.StashKey[ProgressLine]()
+RESUMED = pytest.StashKey[Resumed]()
+ETA = pytest.StashKey[Eta]()
+SERVER = pytest.StashKey[tuple[Server | None, Accelerator | None]]()
 SIGTERM = pytest.StashKey[Any]()
 
 
@@ -99,14 +108,18 @@ def _open(config: pytest.Config, planned: dict[str, Planned]) -> None:
     _open_data(bench, {plan.case for plan in planned.values()})
     topics = gather(registry.provenance.values())
     config.stash[TOPICS] = topics
+    command = ("pytest", *map(str, config.invocation_params.args))
+    header = new_header(spanned.name, command, flat(topics), spanned.settings, device)
+    resumed = config.stash[RESUMED] = resume(config, header, bench, planned)
     run = Run.begin(
-        pytest_options.results_folder(config),
-        spanned.name,
-        ("pytest", *map(str, config.invocation_params.args)),
-        flat(topics),
+        pytest_options.results_folder(config), dataclasses.replace(header, resumes=resumed.runs)
     )
     run.plan({nodeid: plan.case for nodeid, plan in planned.items()})
+    for nodeid, reason in resumed.reasons.items():
+        run.note(planned[nodeid].case, "resumed", reason, nodeid)
     config.stash[RUN] = run
+    config.stash[ETA] = Eta(spanned.settings, lambda case: _pictures(bench, case))
+    config.stash[SERVER] = _server(bench), bench.card
     config.stash[EXECUTOR] = _executor(config, bench)
 
 
@@ -143,6 +156,21 @@ def _open_data(bench: Bench, cases: set[Case]) -> None:
             continue  # a missing package: that case's skip says so
 
 
+def _server(bench: Bench) -> Server | None:
+    """The descriptor of this machine, where cards compute and one describes it."""
+    if bench.device.kind == "cpu":
+        return None
+    known = bench.registry.servers
+    return known.get(detect(known.values()).server or "")
+
+
+def _pictures(bench: Bench, case: Case) -> int:
+    try:
+        return len(bench.split(case).measured)
+    except UnsupportedError:
+        return 0
+
+
 def _end_on_sigterm(config: pytest.Config) -> None:
     """A batch system's time limit ends the run as Ctrl-C does: tables and JSON are written."""
 
@@ -173,6 +201,7 @@ def measured(
     """`measured(case)` measures it, keeps the record, and skips or fails with the reason."""
     config, nodeid = request.config, request.node.nodeid
     run, executor, progress = config.stash[RUN], config.stash[EXECUTOR], config.stash[PROGRESS]
+    eta, resumed = config.stash[ETA], config.stash[RESUMED]
     planned = planned_by(request.node)
     assert planned is not None
     settings = sweep_of(config).settings
@@ -180,12 +209,26 @@ def measured(
 
     def measure(case: Case) -> Measurement:
         __tracebackhide__ = True
-        place = f"{run.total - len(run.planned) + 1} of {run.total}, {case.id}"
+        if reason := resumed.reasons.get(nodeid):
+            pytest.skip(reason)
+        number = run.total - len(run.planned) + 1
+        waiting = [other for name, other in run.planned.items() if name != nodeid]
+        left_s = eta.countdown(case, waiting)
 
         def show(phase: str) -> None:
-            progress.show(f"[{place}: {phase}]")
+            progress.show(f"[{position(number, run.total, left_s())}, {case.id}: {phase}]")
 
-        found = _outcome_of(lambda: executor.run(case, show, fresh=fresh), run, case, nodeid)
+        def attempt() -> Measurement:
+            if reason := beyond_server(case, *config.stash[SERVER]):
+                raise UnsupportedError(reason)
+            if reason := smaller_did_not_fit(case, run.outcomes):
+                raise OutOfMemoryError(reason)
+            return executor.run(case, show, fresh=fresh)
+
+        def timed() -> Measurement:
+            return eta.timed(case, attempt)
+
+        found = _outcome_of(timed, run, case, nodeid)
         measurement = dataclasses.replace(found, start=planned.start)
         run.record(measurement, nodeid)
         request.node.user_properties.append(("benchrack", headline(measurement)))
@@ -252,7 +295,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
         run.json_failed(error)
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:  # the summary, which the error kept from being printed
-            print_results(reporter, run)
+            print_results(reporter, run, session.config.stash[RESUMED].files)
         return None
 
 
@@ -290,7 +333,7 @@ def pytest_terminal_summary(
         for problem in config.stash[REGISTRY].problems:
             terminalreporter.write_line(f"benchrack: {problem}", yellow=True)
     if (run := config.stash.get(RUN, None)) is not None:
-        print_results(terminalreporter, run)
+        print_results(terminalreporter, run, config.stash[RESUMED].files)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

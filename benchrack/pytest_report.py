@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchrack.reports.files import File
 from benchrack.reports.numbers import figure, half_width
 from benchrack.results import Measurement
 from benchrack.run import Run
@@ -60,13 +62,16 @@ def _document(config: pytest.Config, run: Run) -> dict[str, Any]:
     return document
 
 
-def print_results(reporter: pytest.TerminalReporter, run: Run) -> None:
-    """The tables of this run, where its files are, and what went wrong with them."""
+def print_results(
+    reporter: pytest.TerminalReporter, run: Run, resumed: Sequence[File] = ()
+) -> None:
+    """The tables of this run, with those that it resumes, where its files are, and what went wrong
+    with them."""
     from benchrack.reports.records import of_session
     from benchrack.reports.tables import render_all
 
     source = run.json_path or run.journal.path
-    results = of_session(run.header, run.measurements, run.outcomes, source)
+    results = of_session(run.header, run.measurements, run.outcomes, source, resumed)
     reporter.ensure_newline()
     reporter.section("benchrack", sep="=")
     reporter.write_line(render_all(results, "terminal").rstrip())
@@ -74,6 +79,9 @@ def print_results(reporter: pytest.TerminalReporter, run: Run) -> None:
     for problem in run.problems:
         reporter.write_line(f"benchrack: {problem}", red=True)
     reporter.write_line(f"results: {_relative(source)}")
+    if resumed:
+        files = " ".join(str(_relative(path)) for path in (*(f.path for f in resumed), source))
+        reporter.write_line(f"these tables again: benchrack report {files}")
 
 
 def _relative(path: Path) -> Path:

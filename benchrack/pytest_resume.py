@@ -40,7 +40,8 @@ def resume(
     """
     wanted = {nodeid: (plan.case, plan.start) for nodeid, plan in planned.items()}
     found = [(asked, read(_path(config, asked))) for asked in pytest_options.resumed(config)]
-    files, reasons = [], {}
+    files: list[File] = []
+    reasons: dict[str, str] = {}
     for asked, file in found:
         taken = take_over(file.header, file.measurements, now, bench, set(wanted.values()))
         spared = [nodeid for nodeid, start in wanted.items() if start in taken.starts]
@@ -63,15 +64,17 @@ def _path(config: pytest.Config, asked: str) -> Path:
 
 
 def _summary(taken: TakenOver, spared: int, wanted: int) -> str:
-    differs = "; ".join(taken.differences)
+    why = "; ".join(taken.differences)
     if not taken.same:
-        return f"everything is measured anew, since this differs: {differs}"
-    anew = f". Measured anew, since this differs: {differs}" if differs else ""
+        return f"everything is measured anew: {why}"
+    anew = f"; others are measured anew: {why}" if why else ""
     return f"{spared} of {wanted} have a valid record{anew}"
 
 
 def _tell(config: pytest.Config, lines: list[str]) -> None:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    for line in lines if reporter is not None else ():
+    if reporter is None:
+        return
+    for line in lines:
         reporter.ensure_newline()
         reporter.write_line(f"benchrack: {line}")

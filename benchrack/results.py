@@ -61,7 +61,9 @@ class Steadiness:
     `blocks` merge consecutive rounds until their rank lag-1 autocorrelation is small, and
     `independent` says whether that was reached. Single batches (latency) have no rounds.
     `stop_reason` is `interval` or `time-limit`. `transfer` says whether host-to-device and
-    device-to-host copies are inside the time (`include`) or not (`exclude`).
+    device-to-host copies are inside the time (`include`) or not (`exclude`). Where they are not,
+    `unsynchronised_share` is the share of some batches' time that passed after `synchronize` had
+    returned, until their outputs were there: zero, but for the clock's noise, if it waits.
     """
 
     transfer: str
@@ -76,14 +78,22 @@ class Steadiness:
     autocorrelation: float | None = None
     coefficient_of_variation: float | None = None
     stop_reason: str | None = None
+    unsynchronised_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency:
     """Percentiles of single synchronised batches, in milliseconds, each only where the number of
-    samples supports a two-sided 95 % interval (p90 from 46 samples, p99 from 482)."""
+    samples supports a two-sided 95 % interval (p90 from 46 samples, p99 from 482).
+
+    Where the device is not the CPU, `copy_in_ms`, `compute_ms` and `copy_out_ms` are medians over
+    batches that were synchronised after each part; together they exceed a batch that is not.
+    """
 
     samples: int
+    copy_in_ms: float | None = None
+    compute_ms: float | None = None
+    copy_out_ms: float | None = None
     p50: Interval | None = part("p50_ms_", default=None)
     p90: Interval | None = part("p90_ms_", default=None)
     p99: Interval | None = part("p99_ms_", default=None)
@@ -131,7 +141,7 @@ class Power:
     not observed it is an assumption, on the safe side. `sampled_energy_j` is the same
     energy by the other method. `host_energy_j` is that of CPU packages and DRAM. Images/s per watt
     are of `average_power_w`, and of what it is above `idle_power_w`. `energy_window_too_short`
-    says that the sensor needs a longer window: do not quote its energy.
+    says that the sensor needs a longer window, `energy_window_minimum_s`: do not quote its energy.
 
     Clocks and utilisation (share of time with a kernel running) are over all cards and samples;
     temperature, memory and power limit are those of the hottest, fullest and tightest card.
@@ -147,6 +157,7 @@ class Power:
     sampled_energy_j: float | None = None
     host_energy_j: float | None = None
     energy_window_s: float | None = None
+    energy_window_minimum_s: float | None = None
     energy_window_too_short: bool | None = None
     energy_method: str | None = None
     sampling_period_s: float | None = None
@@ -171,13 +182,53 @@ class Power:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What else used the machine meanwhile. `foreign_cpu_share` is the share (0 to 1) of all CPUs'
-    time that other processes took; `other_processes` are those on the card."""
+    """What else used the machine meanwhile. `foreign_cpu_share` is the share (0 to 1) of the usable
+    CPUs' time that other processes took, and `foreign_cpu_resolution` what the kernel's clock can't
+    tell of it; `other_processes` are those on the card, before or after."""
 
     foreign_cpu_share: float | None = None
+    foreign_cpu_resolution: float | None = None
     threads_used: int | None = None
     usable_cores: int | None = None
     other_processes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """What a case took of the memory that holds its batches: the host's on a CPU, else the card's.
+
+    `peak_gib` is the most that this process (on a CPU), or everybody (on a card), used up to the
+    end of the warm-up; `batches_gib` is how much that is above the ready session. `predicted_gib`
+    is what batches of this size were expected to take, from those of the sizes `predicted_from`,
+    when `free_gib` were free; None where nothing was predicted.
+    """
+
+    peak_gib: float
+    batches_gib: float
+    free_gib: float | None = None
+    predicted_gib: float | None = None
+    predicted_from: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The processes, one a device, that ran a case together (docs/scale-out.md).
+
+    The lists are in order of rank. `rank_images_per_s` is each rank's own rate: batch size ÷ the
+    median of its own seconds per batch. `skew` is the share by which the fastest rank's time is
+    below the slowest's, the median over the rounds; of single batches (latency) that of the ranks'
+    medians. `barrier_s` is what meeting and deciding took a round, on average; no rank's time has
+    it. `startup_s` is what starting the processes took, until all had met; they are kept for later
+    cases. `placement` says where each rank ran.
+    """
+
+    ranks: int
+    nodes: int = 1
+    rank_images_per_s: tuple[float, ...] = ()
+    skew: float | None = None
+    startup_s: float | None = None
+    barrier_s: float | None = None
+    placement: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +252,8 @@ class Measurement:
     output_check: OutputCheck | None = part("output_", default=None)
     power: Power | None = part(default=None)
     surroundings: Surroundings | None = part(default=None)
+    footprint: Footprint | None = part("footprint_", default=None)
+    world: World | None = part("world_", default=None)
     share_of_peak: float | None = None
     start: int = 1
     reasons: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from benchrack.validity import judge
 
 Start = tuple[Case, int]
 
-# Facts (benchrack.provenance.flat) that all measurements of a run depend on, as a message says them.
+# Facts (see provenance.flat) that all measurements of a run depend on, as a message names them.
 FACTS = {
     "machine": "machine",
     "cpu_usable_cores": "usable cores",
@@ -31,14 +31,15 @@ FACTS = {
     "accelerators_mig": "MIG",
     "call_environment": "environment variables",
     "call_git_commit": "Benchrack's commit",
-    "call_git_changes": "Benchrack's uncommitted changes",
     "software_benchrack": "Benchrack",
     "software_python": "Python",
 }
 # CUDA's libraries, which frameworks load without asking for them by name.
 LIBRARIES = ("software_nvidia_cu", "software_nvidia_nccl", "software_tensorrt")
 # Settings that say where cases run, how many, and what of them is valid, but change no measurement.
-WITHOUT_EFFECT = re.compile(r"executor|case_time_limit_s|starts|publish|limit_.*")
+WITHOUT_EFFECT = re.compile(
+    r"executor|(case_time|join|silence)_limit_s|memory_gib|starts|publish|limit_.*"
+)
 # Modules that are not called as the package that brings them.
 PACKAGES = {"PIL": "pillow"}
 
@@ -96,10 +97,11 @@ def _conditions(header: Header) -> dict[str, Any]:
     in_process = settings.get("executor") == "in-process"
     return {
         **{name: facts.get(key) for key, name in FACTS.items()},
+        "Benchrack's uncommitted changes": facts.get("call_git_changes") or "none",
         **_software(facts, lambda key: key.startswith(LIBRARIES)),
         "device": header.device,
         **{key: value for key, value in settings.items() if not WITHOUT_EFFECT.fullmatch(key)},
-        "fresh processes": settings.get("starts", 1) > 1 and not in_process,
+        "fresh processes": settings.get("starts", 1) != 1 and not in_process,
     }
 
 

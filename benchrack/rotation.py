@@ -37,10 +37,10 @@ def rotation(bench: Bench, case: Case, session: Session) -> Rotation:
     """The case's batches, on the device already unless the copies are to be measured."""
     asked = bench.settings.transfer
     transfer = case.scenario == "latency" if asked == "auto" else asked == "include"
-    batches = list(batches_of(bench, case))
+    batches = batches_of(bench, case)  # of large ones not all are on the host at once
     return Rotation(
         session=session,
-        batches=batches if transfer else [session.place(images) for images in batches],
+        batches=list(batches) if transfer else [session.place(images) for images in batches],
         batch_size=case.batch_size,
         transfer=transfer,
     )

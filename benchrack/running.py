@@ -7,8 +7,12 @@ from contextlib import closing
 
 from benchrack import scenarios
 from benchrack.bench import Bench
-from benchrack.errors import OutOfMemoryError, UnsupportedError
+from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
+from benchrack.gauges import peak_share
+from benchrack.memory import ran_out
+from benchrack.peers import in_turn
 from benchrack.results import Measurement, Preparation
+from benchrack.scenarios import Found
 from benchrack.types import Case, Session
 from benchrack.validity import judge, share_of_peak
 
@@ -16,25 +20,34 @@ from benchrack.validity import judge, share_of_peak
 def run_case(bench: Bench, case: Case) -> Measurement:
     """Prepare, measure and judge one case on the bench's device.
 
-    Raises UnsupportedError (also for device counts above one, which need a world),
+    Raises UnsupportedError (also for other device counts than the bench has, which need a world),
     OutOfMemoryError, DatasetError, WeightsError or CacheError; whatever else a backend raises
     passes through.
     """
-    if case.device_count > 1:
+    if case.device_count != 1:
         raise UnsupportedError(
-            f"{case.device_count} devices were asked for; this version measures one at a time"
+            f"{case.device_count} devices were asked for, and this process measures on one"
         )
-    if reason := bench.unsupported(case):
-        raise UnsupportedError(reason)
-    bench.progress("preparing")
+    return judged(bench, measure(bench, case)[0])
+
+
+def measure(bench: Bench, case: Case) -> tuple[Measurement, Found]:
+    """What this process measures of a case, without a verdict, and what it is made of.
+
+    Raises what `run_case` does, and PeersError where peers could not prepare it.
+    """
     started = bench.clock()
     try:
-        with closing(bench.prepare(case)) as session:
+        with closing(in_turn(bench.peers, lambda: _session(bench, case))) as session:
             prepare_s = bench.clock() - started
             found = scenarios.measure(bench, case, session)
             prepared = _prepared(bench, case, session, prepare_s, found.first_batch_s)
-    except MemoryError as error:
-        raise OutOfMemoryError(f"the host ran out of memory: {error}") from error
+    except BenchrackError:
+        raise
+    except Exception as error:
+        if (reason := _out_of_memory(bench, error)) is None:
+            raise
+        raise OutOfMemoryError(reason) from error
     measured = Measurement(
         case=case,
         engine=session.engine,
@@ -47,12 +60,34 @@ def run_case(bench: Bench, case: Case) -> Measurement:
         output_check=found.output_check,
         power=found.power,
         surroundings=found.surroundings,
+        footprint=found.footprint,
     )
+    return measured, found
+
+
+def judged(bench: Bench, measured: Measurement) -> Measurement:
+    """With its verdict, and the share of the card's peak that it reached."""
     return dataclasses.replace(
         measured,
         share_of_peak=share_of_peak(measured, bench.card),
         reasons=judge(measured, bench.settings, bench.card),
     )
+
+
+def _session(bench: Bench, case: Case) -> Session:
+    if reason := bench.unsupported(case):
+        raise UnsupportedError(reason)
+    bench.progress("preparing")
+    return bench.prepare(case)
+
+
+def _out_of_memory(bench: Bench, error: Exception) -> str | None:
+    """An error of a framework in words, if what it says is that memory ran out."""
+    lines = str(error).strip().splitlines() or [""]
+    if isinstance(error, MemoryError):
+        return f"the host ran out of memory: {lines[0]}"
+    share = peak_share(bench.gauge) if bench.gauge else None
+    return lines[0] if ran_out(str(error), share) else None
 
 
 def _prepared(

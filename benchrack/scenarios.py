@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,17 +13,21 @@ from benchrack import inputs, measurement, reference, results
 from benchrack.bench import Bench
 from benchrack.comparison import assess_accuracy, check_outputs
 from benchrack.errors import DatasetError
-from benchrack.metering import Window, power_of, window
+from benchrack.footprint import follow, remember
+from benchrack.metering import Window, power_of
+from benchrack.parts import parts_of, unsynchronised_share
 from benchrack.results import Interval
-from benchrack.rotation import Rotation, rotation
+from benchrack.rotation import Rotation, batches_of, rotation
 from benchrack.statistics import quantile_interval
-from benchrack.surroundings import other_processes, watched
+from benchrack.surroundings import Watch, watched
 from benchrack.types import Case, Session
 
 if TYPE_CHECKING:
     import numpy as np
 
 CHECKED_PICTURES = 8
+DISTINCT_PARTS = 8  # batches through which the timing of a batch's parts rotates
+UNREACHABLE = -1.0  # an interval that no rounds have: only the time limit ends them
 # A two-sided 95 % interval needs 6, 36 and 368 samples by calculation; with these a single hiccup
 # does not move the interval of the percentile far.
 PERCENTILE_SAMPLES = {0.50: 8, 0.90: 46, 0.99: 482}
@@ -29,9 +35,15 @@ PERCENTILE_SAMPLES = {0.50: 8, 0.90: 46, 0.99: 482}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a scenario found; the parts that it does not measure are None."""
+    """What a scenario found; the parts that it does not measure are None.
+
+    Of several processes `seconds_per_batch` are a round's, as the slowest ran it;
+    `own_seconds_per_batch` are this one's, and `between_s` what passed between two rounds.
+    """
 
     seconds_per_batch: tuple[float, ...]
+    own_seconds_per_batch: tuple[float, ...] = ()
+    between_s: float | None = None
     first_batch_s: float | None = None
     images_per_s: Interval | None = None
     steadiness: results.Steadiness | None = None
@@ -40,6 +52,7 @@ class Found:
     output_check: results.OutputCheck | None = None
     power: results.Power | None = None
     surroundings: results.Surroundings | None = None
+    footprint: results.Footprint | None = None
 
 
 def measure(bench: Bench, case: Case, session: Session) -> Found:
@@ -50,51 +63,86 @@ def measure(bench: Bench, case: Case, session: Session) -> Found:
 
 def throughput(bench: Bench, case: Case, session: Session) -> Found:
     """Rounds of batches back to back, with meters and the host watched beside them."""
-    check = check_session(bench, case, session)
+    expected = expected_outputs(bench, case, session)  # its own session is not this one's memory
+    follower = follow(bench, case, session)
+    check = check_session(bench, case, session, expected)
     batches = rotation(bench, case, session)
     bench.progress("warming up")
-    warmup = measurement.warm_up(batches.step, session.synchronize, bench.settings, bench.clock)
+    warmup = measurement.warm_up(
+        batches.step, session.synchronize, bench.settings, bench.clock, peers=bench.peers
+    )
+    remember(bench, case, follower, batches)
+    footprint = follower.found()
     bench.progress("measuring")
-    with watched(bench.threads) as watch, window(bench.meters.meters) as metered:
+    with _watched(bench, session) as watch, bench.meters.window() as metered:
         before = batches.steps
         rounds = measurement.measure_rounds(
-            batches.step, session.synchronize, bench.settings, bench.clock, warmup.batch_s
+            batches.step,
+            session.synchronize,
+            bench.settings,
+            bench.clock,
+            warmup.batch_s,
+            peers=bench.peers,
         )
         images = (batches.steps - before) * case.batch_size
+    unsynchronised = _unsynchronised(bench, batches, warmup)
+    power = _power(bench, batches, warmup.batch_s, metered, images)
     return Found(
         seconds_per_batch=rounds.seconds_per_batch,
+        own_seconds_per_batch=rounds.own_seconds_per_batch,
+        between_s=rounds.between_s,
         first_batch_s=warmup.first_batch_s,
-        images_per_s=_rate(case.batch_size, rounds.assessment.interval),
-        steadiness=_steadiness(batches, warmup, rounds),
+        images_per_s=_rate(bench.peers.size * case.batch_size, rounds.assessment.interval),
+        steadiness=_steadiness(batches, warmup, unsynchronised, rounds),
         output_check=check,
-        power=_power(bench, batches, metered, images, warmup.batch_s),
-        surroundings=_surroundings(bench, watch.found),
+        power=power,
+        surroundings=watch.found,
+        footprint=footprint,
     )
 
 
 def latency(bench: Bench, case: Case, session: Session) -> Found:
     """Single batches, each synchronised, copies included unless told otherwise."""
-    check = check_session(bench, case, session)
+    expected = expected_outputs(bench, case, session)  # its own session is not this one's memory
+    follower = follow(bench, case, session)
+    check = check_session(bench, case, session, expected)
     batches = rotation(bench, case, session)
     bench.progress("warming up")
-    warmup = measurement.warm_up(batches.step, session.synchronize, bench.settings, bench.clock)
+    warmup = measurement.warm_up(
+        batches.step, session.synchronize, bench.settings, bench.clock, peers=bench.peers
+    )
+    remember(bench, case, follower, batches)
+    footprint = follower.found()
     bench.progress("measuring")
-    with watched(bench.threads) as watch:
+    with _watched(bench, session) as watch:
         samples = measurement.measure_singly(
-            batches.step, session.synchronize, bench.settings, bench.clock
+            batches.step,
+            session.synchronize,
+            bench.settings,
+            bench.clock,
+            batch_s=warmup.batch_s,
+            peers=bench.peers,
         )
+    unsynchronised = _unsynchronised(bench, batches, warmup)
+    copies = _copies(bench, case, session)
+    # Metered apart: a meter that reads ten times a second would be in the 99th percentile.
+    power = _power(bench, batches, warmup.batch_s)
     return Found(
         seconds_per_batch=samples,
+        own_seconds_per_batch=samples,
         first_batch_s=warmup.first_batch_s,
         latency=results.Latency(
             samples=len(samples),
             p50=_percentile(samples, 0.50),
             p90=_percentile(samples, 0.90),
             p99=_percentile(samples, 0.99),
+            **copies,
         ),
-        steadiness=_steadiness(batches, warmup, None),
+        steadiness=_steadiness(batches, warmup, unsynchronised),
         output_check=check,
-        surroundings=_surroundings(bench, watch.found),
+        power=power,
+        surroundings=watch.found,
+        footprint=footprint,
     )
 
 
@@ -146,13 +194,20 @@ SCENARIOS: dict[str, Callable[[Bench, Case, Session], Found]] = {
 }
 
 
-def check_session(bench: Bench, case: Case, session: Session) -> results.OutputCheck:
+def expected_outputs(bench: Bench, case: Case, session: Session) -> np.ndarray:
+    """FP32 logits of the pictures that `check_session` checks, float32 (N, classes)."""
+    bench.progress("checking outputs")
+    pictures = bench.distinct_inputs(case)[:CHECKED_PICTURES]
+    return reference.of_inputs(bench, case, session.loaded, pictures)
+
+
+def check_session(
+    bench: Bench, case: Case, session: Session, expected: np.ndarray
+) -> results.OutputCheck:
     """The session's outputs for a few pictures against FP32 of the same model."""
     import numpy as np
 
-    bench.progress("checking outputs")
     pictures = bench.distinct_inputs(case)[:CHECKED_PICTURES]
-    expected = reference.of_inputs(bench, case, session.loaded, pictures)
     size = -(-len(pictures) // case.batch_size) * case.batch_size
     filled = np.resize(pictures, (size, *pictures.shape[1:]))
     batches = (filled[start : start + case.batch_size] for start in range(0, size, case.batch_size))
@@ -182,41 +237,63 @@ def _percentile(samples: Sequence[float], q: float) -> Interval | None:
 
 
 def _power(
-    bench: Bench, batches: Rotation, rounds: Window, images: int, batch_s: float
+    bench: Bench,
+    batches: Rotation,
+    batch_s: float,
+    metered: Window | None = None,
+    images: int = 0,
 ) -> results.Power | None:
-    """Energy over the rounds, or over a pass of its own where they were too short for a sensor."""
-    opened = bench.meters
-    if not opened.meters and not opened.absent:
-        return None
-    metered = rounds
-    if any(reading.too_short for reading in rounds.readings):
+    """Energy over the metered rounds, or over a pass of its own where there were none, or they were
+    too short for a sensor."""
+    opened, peers = bench.meters, bench.peers
+    needed_s = bench.settings.limit_power_window * opened.minimum_window_s
+    enough = metered is not None and (metered.stop_s or 0.0) - metered.start_s >= needed_s
+    # Peers run another pass together, or none, whichever of them has the meters.
+    wanted, needed_s = peers.most(bool(opened.meters) and not enough, needed_s)
+    if wanted:
         bench.progress("measuring energy")
         longer = dataclasses.replace(
-            bench.settings, time_limit_s=1.2 * opened.minimum_window_s, interval=0.0
+            bench.settings, time_limit_s=1.2 * needed_s, interval=UNREACHABLE
         )
-        with window(opened.meters) as metered:
+        with opened.window() as longer_window:
             before = batches.steps
             measurement.measure_rounds(
-                batches.step, batches.session.synchronize, longer, bench.clock, batch_s
+                batches.step,
+                batches.session.synchronize,
+                longer,
+                bench.clock,
+                batch_s,
+                peers=peers,
             )
             images = (batches.steps - before) * batches.batch_size
+        metered = longer_window
+    if metered is None or not (opened.meters or opened.absent):
+        return None
     window_s = (metered.stop_s or 0.0) - metered.start_s
     return power_of(
         metered,
         opened,
         bench.idle,
         device_kind=bench.device.kind,
-        images_per_s=images / window_s if window_s > 0 else None,
+        images_per_s=peers.size * images / window_s if window_s > 0 else None,
     )
 
 
-def _surroundings(bench: Bench, found: results.Surroundings) -> results.Surroundings:
+def _watched(bench: Bench, session: Session) -> AbstractContextManager[Watch]:
+    return watched(bench.device, session.engine.threads or bench.threads, bench.cpu_times)
+
+
+def _copies(bench: Bench, case: Case, session: Session) -> dict[str, float]:
+    """The parts of a batch, in milliseconds; nothing on the CPU, where no copy leaves the host."""
     if bench.device.kind == "cpu":
-        return found
-    # The host's cores do not compute there; their number does not matter to the verdict.
-    return dataclasses.replace(
-        found, threads_used=None, other_processes=other_processes(bench.device)
-    )
+        return {}
+    some = list(itertools.islice(batches_of(bench, case), DISTINCT_PARTS))
+    parts = parts_of(session, some, bench.clock)
+    return {
+        "copy_in_ms": parts.copy_in_s * 1e3,
+        "compute_ms": parts.compute_s * 1e3,
+        "copy_out_ms": parts.copy_out_s * 1e3,
+    }
 
 
 def _measured_batches(bench: Bench, case: Case) -> Iterator[inputs.Batch]:
@@ -242,7 +319,10 @@ def _reference_logits(
 
 
 def _steadiness(
-    batches: Rotation, warmup: measurement.Warmup, rounds: measurement.Rounds | None
+    batches: Rotation,
+    warmup: measurement.Warmup,
+    unsynchronised: float | None,
+    rounds: measurement.Rounds | None = None,
 ) -> results.Steadiness:
     assessment = rounds.assessment if rounds else None
     return results.Steadiness(
@@ -258,4 +338,15 @@ def _steadiness(
         autocorrelation=assessment.autocorrelation if assessment else None,
         coefficient_of_variation=assessment.coefficient_of_variation if assessment else None,
         stop_reason=rounds.stop_reason if rounds else None,
+        unsynchronised_share=unsynchronised,
+    )
+
+
+def _unsynchronised(bench: Bench, batches: Rotation, warmup: measurement.Warmup) -> float | None:
+    """What `synchronize` left undone; None where every output is fetched inside the time."""
+    if batches.transfer:
+        return None
+    enough = bench.settings.limit_unsynchronised
+    return unsynchronised_share(
+        batches.session, batches.batches, warmup.batch_s, enough, bench.clock
     )

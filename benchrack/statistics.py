@@ -16,6 +16,10 @@ from benchrack.results import Interval
 MINIMUM_FOR_MEDIAN = 6
 """Samples that a two-sided 95 % interval of a median needs: five cover 93.75 %."""
 
+ALTERNATING = -0.5
+"""A lag-1 autocorrelation that 20 independent rounds go below in 1.4 % of cases: they alternate,
+and the median of an odd number of them is one of two values, neither of which is the rate."""
+
 
 def quantile_interval(
     samples: Sequence[float], q: float, confidence: float = 0.95
@@ -127,8 +131,9 @@ def assess(rounds: Sequence[float], *, minimum_blocks: int = 20, limit: float = 
     """Merge rounds into blocks until the blocks are hardly correlated, and take their median.
 
     Block sizes grow (1, 2, 3, 5, 8, 12, …) until the rank lag-1 autocorrelation of the blocks is
-    under `limit`, as long as `minimum_blocks` whole blocks remain: the method of batch means with
-    its batch size chosen by the lag-1 test (G. S. Fishman, 1978), on ranks and with a median.
+    under `limit`, and they do not alternate, as long as `minimum_blocks` whole blocks remain: the
+    method of batch means with its batch size chosen by the lag-1 test (G. S. Fishman, 1978), on
+    ranks and with a median.
     The interval is wider than that of independent samples by what correlation is left.
     Where no size passes, the rounds are not independent, and the interval is from the largest
     blocks that leave 6 of them (their whole range), or has no ends under 6 rounds.
@@ -149,7 +154,7 @@ def assess(rounds: Sequence[float], *, minimum_blocks: int = 20, limit: float = 
     for size in sizes:
         blocks = merge(rounds, size)
         autocorrelation = rank_autocorrelation(blocks)
-        if autocorrelation is not None and autocorrelation < limit:
+        if autocorrelation is not None and ALTERNATING < autocorrelation < limit:
             independent = True
             interval = _interval_of_blocks(blocks, autocorrelation)
             break
@@ -210,6 +215,22 @@ def steady(windows: Sequence[float], *, tolerance: float = 0.02, minimum: int = 
         return True
     trend = _rank_correlation_with_time(recent)
     return change <= tolerance * abs(older) and abs(trend) * math.sqrt(len(recent) - 1) <= 1
+
+
+def drift(samples: Sequence[float]) -> float:
+    """How far a series moved, oldest first: the median of its last third over that of its first,
+    less 1. 0.0 where that is no trend: a rank correlation with time (H. E. Daniels, 1950) within
+    three standard errors, 3/√(n - 1), of zero; so always for fewer than ten samples.
+
+    Raises ValueError for a sample that is not finite.
+    """
+    if len(samples) < 10:
+        return 0.0
+    if abs(_rank_correlation_with_time(samples)) * math.sqrt(len(samples) - 1) <= 3:
+        return 0.0
+    third = len(samples) // 3
+    first, last = (_quantile(_ordered(part), 0.5) for part in (samples[:third], samples[-third:]))
+    return last / first - 1 if first else 0.0
 
 
 def modes(values: Sequence[float], gap: float = 0.03) -> list[tuple[float, int]]:

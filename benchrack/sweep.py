@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrack.errors import SweepError, UnknownNameError
+from benchrack.machines import Accelerator, Server
 from benchrack.registry import Registry
 from benchrack.types import SCENARIOS, Case, Scenario, Settings
 from benchrack.validity import PUBLISHED_STARTS
@@ -232,6 +233,18 @@ def cases(sweep: Sweep, scenario: Scenario, registry: Registry) -> list[Case]:
         )
         for model, backend, count, batch_size in points
     ]
+
+
+def beyond_server(case: Case, server: Server | None, card: Accelerator | None) -> str | None:
+    """Why a server can't hold as many cards as a case asks for; None where it can, and where the
+    server, the card or the number is not known."""
+    most = server.most(card) if server and card else None
+    if server is None or card is None or most is None or case.device_count <= most.value:
+        return None
+    return (
+        f"{case.device_count} devices were asked for, and the {server.title} takes at most "
+        f"{most.value:g} {card.title} ({most.source})"
+    )
 
 
 def _require_names(axes: Axes, registry: Registry) -> None:

@@ -51,7 +51,11 @@ class Settings:
     says whether copies to and from the device are inside the time: `include`, `exclude`, or `auto`
     (inside for latency, outside for throughput). `inputs_mib` bounds the memory of the distinct
     inputs through which a measurement rotates. `evaluation_images` of 0 means all. `starts` is how
-    often each case is measured, each time in a fresh process.
+    often each case is measured, each time in a fresh process. `memory_gib` is what a process that
+    computes on the CPU may allocate; 0 means nine tenths of what is available when a case begins.
+    `join_limit_s` is how long the machines of a run wait for each other at its beginning, and
+    `silence_limit_s` how long one of them may give no sign of life.
+    `limit_…` are the thresholds of the verdict's rules (docs/measurement.md).
     """
 
     seed: int = 0
@@ -69,13 +73,24 @@ class Settings:
     evaluation_images: int = 0
     executor: Literal["worker", "in-process"] = "worker"
     case_time_limit_s: float = 1800.0
+    join_limit_s: float = 300.0
+    silence_limit_s: float = 15.0
+    memory_gib: float = 0.0
     starts: int = 1
     publish: bool = False
-    limit_variation: float = 0.15
+    limit_drift: float = 0.05
+    limit_variation: float = 0.10
     limit_interval: float = 0.05
+    limit_unsynchronised: float = 0.10
+    limit_int8_share: float = 1.0
+    limit_output_error: float = 1.0
     limit_spread: float = 1e-4
     limit_clock_share: float = 0.75
+    limit_other_processes: int = 0
     limit_foreign_load: float = 0.05
+    limit_threads_per_core: float = 1.0
+    limit_power_window: float = 1.0
+    limit_peak_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,12 +13,15 @@ import queue
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from benchrack.bench import Bench
 from benchrack.cache import Cache
+from benchrack.gauges import limit_host_memory
+from benchrack.memory import GIB
 from benchrack.metering import Idle, open_meters
 from benchrack.registry import load_registry
 from benchrack.results import to_record, unflatten
@@ -36,10 +39,14 @@ def main() -> None:
         while data:
             data = data[os.write(replies, data) :]
 
-    bench = _bench(json.loads(lines.get()))
+    setup = json.loads(lines.get())
+    device = unflatten(Device, setup["device"])
+    bench = bench_of(setup, device, [device])
     bench.progress = lambda phase: reply({"progress": phase})
     while True:
         case = unflatten(Case, json.loads(lines.get()))
+        if bench.device.kind == "cpu":
+            limit_host_memory(int(bench.settings.memory_gib * GIB))
         reply(_measure(bench, case))
 
 
@@ -49,17 +56,17 @@ def _read(lines: queue.Queue[str]) -> None:
     os._exit(0)
 
 
-def _bench(setup: dict[str, Any]) -> Bench:
+def bench_of(setup: dict[str, Any], device: Device, metered: Sequence[Device]) -> Bench:
+    """The bench that `executors.Setup` describes, on a device, with the meters of some devices."""
     sys.path[:] = [*sys.path, *(p for p in setup["path"] if p not in sys.path)]
     conftests = [_imported(number, path) for number, path in enumerate(setup["conftests"])]
     registry = load_registry(disabled=setup["disabled"], conftests=conftests)
-    device = unflatten(Device, setup["device"])
     return Bench(
         registry=registry,
         settings=unflatten(Settings, setup["settings"]),
         device=device,
         cache=Cache(Path(setup["cache"])),
-        meters=open_meters(registry.meters.values(), [device]),
+        meters=open_meters(registry.meters.values() if metered else (), metered),
         idle={domain: unflatten(Idle, flat) for domain, flat in setup["idle"].items()},
     )
 

@@ -121,6 +121,7 @@ def _configuration(document: _Document, name: str) -> Configuration:
         name=name,
         accelerator=document.optional((*key, "accelerator"), _text),
         accelerator_count=document.optional((*key, "accelerator_count"), _number),
+        accelerator_max=document.optional((*key, "accelerator_max"), _number),
         cpu=document.optional((*key, "cpu"), _text),
         memory_gib=document.optional((*key, "memory_gib"), _number),
         topology=document.optional((*key, "topology"), _text),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 
 from benchrack.reports.layout import (
     BATCH,
@@ -15,10 +16,11 @@ from benchrack.reports.layout import (
     in_order,
     key_columns,
     listed,
+    single_start_notes,
     whole,
 )
 from benchrack.reports.numbers import figure, half_width
-from benchrack.reports.pooling import Pool, over_starts, pool
+from benchrack.reports.pooling import Pool, modes_of_starts, over_starts, pool
 from benchrack.reports.records import Results
 from benchrack.results import Interval, Latency
 
@@ -33,13 +35,19 @@ def latency_table(results: Results) -> Table | None:
         _percentile("p90 ms", lambda latency: latency.p90),
         _percentile("p99 ms", lambda latency: latency.p99),
         Column(header="samples", cell=_samples),
+        _part("copy in ms", lambda latency: latency.copy_in_ms),
+        _part("compute ms", lambda latency: latency.compute_ms),
+        _part("copy out ms", lambda latency: latency.copy_out_ms),
     ]
     notes = [
         "Of single batches, each waited for; ± is the half width of the 95 % interval.",
         "A percentile is empty where there are too few samples for it.",
+        *_notes_on_parts(pools),
+        *single_start_notes(pools),
         *common_notes(pools),
     ]
-    return listed("Latency, ms a batch", pools, [*key_columns(pools), BATCH], columns, notes=notes)
+    keys = [*key_columns(pools), BATCH]
+    return listed("Latency, ms a batch", pools, keys, columns, notes=notes, remarks=_remarks)
 
 
 def _latencies(p: Pool) -> list[Latency]:
@@ -57,6 +65,28 @@ def _percentile(header: str, of: Callable[[Latency], Interval | None]) -> Column
         return Cell(text=figure(pooled.value), spread=half_width(pooled), value=pooled.value)
 
     return Column(header=header, cell=cell)
+
+
+def _part(header: str, of: Callable[[Latency], float | None]) -> Column:
+    def cell(p: Pool) -> Cell:
+        known = [value for latency in _latencies(p) if (value := of(latency)) is not None]
+        if not known:
+            return EMPTY
+        median = statistics.median(known)
+        return Cell(text=figure(median), value=median)
+
+    return Column(header=header, cell=cell)
+
+
+def _notes_on_parts(pools: Sequence[Pool]) -> list[str]:
+    if all(latency.compute_ms is None for p in pools for latency in _latencies(p)):
+        return []
+    return ["Copies and compute: medians of batches that were waited for after each part."]
+
+
+def _remarks(p: Pool) -> list[str]:
+    p50s = [latency.p50.value for latency in _latencies(p) if latency.p50 is not None]
+    return modes_of_starts(list(filter(math.isfinite, p50s)), "ms (p50)")
 
 
 def _samples(p: Pool) -> Cell:

@@ -15,6 +15,7 @@ MISSED = {
     "failed": "failed",
     "interrupted": "stopped",
     "not-run": "not run",
+    "resumed": "resumed",
 }
 
 
@@ -244,6 +245,15 @@ def listed(
     )
 
 
+def single_start_notes(pools: Sequence[Pool]) -> list[str]:
+    """What the interval of a row with one start leaves out: processes differ more than rounds."""
+    single = [len(p.starts) == 1 for p in pools if p.starts]
+    if not any(single):
+        return []
+    where = "One start each" if all(single) else "Where there is one start"
+    return [f"{where}: ± is of one process; fresh ones may differ by more (--set starts=6)."]
+
+
 def common_notes(pools: Sequence[Pool]) -> list[str]:
     """What holds for a whole table: where it was measured, how often, and from which runs."""
     notes = []
@@ -257,6 +267,8 @@ def common_notes(pools: Sequence[Pool]) -> list[str]:
             "Several starts: their median; ± is its 95 % interval from six starts on, and below "
             "that the range of the starts."
         )
+    if joined := dict.fromkeys(r.run.name for p in pools if _joined(p) for r in p.starts):
+        notes.append(f"Starts of runs that resume one another are pooled: {', '.join(joined)}.")
     if any(p.reasons for p in pools):
         notes.append("! marks what is not valid and must not be quoted; the numbers say why.")
     if renewed := [p for p in pools if p.older]:
@@ -266,3 +278,7 @@ def common_notes(pools: Sequence[Pool]) -> list[str]:
             f"the newest, {runs}."
         )
     return notes
+
+
+def _joined(p: Pool) -> bool:
+    return len({start.run for start in p.starts}) > 1

@@ -1,23 +1,29 @@
 """Several records of the same case: which of them a table shows.
 
 The rule: the starts of one run are pooled (the median of starts); of several runs of the same case
-on the same machine the newest is shown, and the table says so. Nothing is averaged over runs.
+on the same machine the newest is shown, and the table says so. Nothing is averaged over runs, but a
+run and those that it resumes are one: it measured what they lack.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from benchrack.reports.numbers import figure
 from benchrack.reports.records import Miss, Record, Results, Run
 from benchrack.results import Interval
-from benchrack.statistics import median_interval
+from benchrack.statistics import median_interval, modes
 from benchrack.types import Case, Engine, Scenario
+
+NUMBERS = {2: "two", 3: "three", 4: "four"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """All starts of one case in one run, on one engine; none where it gave no measurement.
+    """All starts of one case in one run and those that it resumes, on one engine; none where the
+    case gave no measurement.
 
     `misses` are the starts that failed, and failures of newer runs. `older` counts the runs whose
     measurements of this case are not shown.
@@ -88,20 +94,40 @@ def _identity(record: Record) -> tuple[object, ...]:
 def _newest(group: Sequence[Record], missed: dict[tuple[str, Case], list[Miss]]) -> Pool:
     run, case = group[-1].run, group[-1].measurement.case
     misses = missed.get((run.machine, case), [])
+    starts = _with_resumed(group)
     return Pool(
         case=case,
         machine=run.machine,
         run=run,
-        starts=tuple(r for r in group if r.run == run),
-        misses=tuple(m for m in misses if m.run == run or _newer_fault(m, run)),
-        older=len({r.run for r in group}) - 1,
+        starts=starts,
+        misses=tuple(m for m in misses if _concerns(m, run, group)),
+        older=len({r.run for r in group} - {r.run for r in starts}),
     )
 
 
-def _newer_fault(miss: Miss, run: Run) -> bool:
-    """Whether a newer run tried the case in vain; one that did not come to it says nothing."""
-    tried = miss.outcome.status not in ("interrupted", "not-run")
-    return tried and miss.run.started > run.started
+def _with_resumed(group: Sequence[Record]) -> tuple[Record, ...]:
+    """The starts of the newest run, and of runs that it resumes those that it did not repeat."""
+    version = group[-1].measurement.engine.version
+    parts = {group[-1].run.name}
+    newer: set[int] = set()
+    starts: list[Record] = []
+    for run, found in itertools.groupby(reversed(group), key=lambda record: record.run):
+        records = [r for r in found if r.measurement.engine.version == version]
+        if run.name in parts:
+            parts |= set(run.resumes)
+            starts += [r for r in records if r.measurement.start not in newer]
+            newer |= {r.measurement.start for r in records}
+    return tuple(reversed(starts))
+
+
+def _concerns(miss: Miss, run: Run, group: Sequence[Record]) -> bool:
+    """Whether a case that was measured in `run` has a miss to tell of: another start of that run,
+    or a newer run that tried in vain. One that did not come to it, or resumed it, says nothing."""
+    status = miss.outcome.status
+    if status == "resumed" and any(r.run.name in miss.run.resumes for r in group):
+        return False
+    tried = status not in ("interrupted", "not-run")
+    return miss.run == run or (tried and miss.run.started > run.started)
 
 
 def _of_run(misses: Sequence[Miss], run: Run) -> tuple[Miss, ...]:
@@ -118,3 +144,15 @@ def over_starts(intervals: Sequence[Interval]) -> Interval:
     if pooled.low is None:
         return Interval(value=pooled.value, low=min(values), high=max(values))
     return pooled
+
+
+def modes_of_starts(values: Sequence[float], unit: str) -> list[str]:
+    """A remark where starts fall into modes: two groups or more, apart, of at least two starts."""
+    found = modes([value for value in values if value > 0])
+    if sum(count > 1 for _, count in found) < 2:
+        return []
+    (value, count), *others = reversed(found)
+    parts = [f"{count} start{'s' if count > 1 else ''} near {figure(value, 3)}"]
+    parts += [f"{count} near {figure(value, 3)}" for value, count in others]
+    number = NUMBERS.get(len(found), str(len(found)))
+    return [f"{number} modes: {', '.join(parts)} {unit}"]

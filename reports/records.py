@@ -14,19 +14,21 @@ from pathlib import Path
 from benchrack.errors import ResultsError
 from benchrack.journal import Header
 from benchrack.reports.files import RESULTS, File, IsReportError, is_report, read
-from benchrack.reports.labels import UNKNOWN, identity, machine_label
+from benchrack.reports.labels import UNKNOWN, identity, machine_label, node
 from benchrack.results import Measurement, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One call of pytest. `machine` is a label, unlike that of any other machine of the results;
-    `started` is ISO 8601, UTC, and empty where the file does not say."""
+    `started` is ISO 8601, UTC, and empty where the file does not say. `resumes` names earlier runs
+    whose records this one did not measure again: they are parts of one sweep."""
 
     name: str
     started: str
     machine: str
     source: Path
+    resumes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,20 +94,24 @@ def newest_run(folder: Path) -> list[Path]:
 
 
 def of_session(
-    header: Header, measurements: Sequence[Measurement], outcomes: Sequence[Outcome], source: Path
+    header: Header,
+    measurements: Sequence[Measurement],
+    outcomes: Sequence[Outcome],
+    source: Path,
+    resumed: Sequence[File] = (),
 ) -> Results:
-    """The results of a run that just ended, without a way through the disk."""
-    label = machine_label(header.machine, {})
+    """The results of a run that just ended, without a way through the disk, and of the files that
+    it resumes."""
     one = File(
         path=source,
         header=header,
-        label=label,
-        node="",
-        identity="",
+        label=machine_label(header.machine, {}),
+        node=node(header.machine, {}),
+        identity=identity(header.machine, {}),
         measurements=measurements,
         outcomes=outcomes,
     )
-    return _assemble([one])
+    return _assemble(_one_a_run([*resumed, one]))
 
 
 def _expand(paths: Iterable[Path], problems: list[str]) -> list[Path]:
@@ -150,6 +156,7 @@ def _assemble(
             started=file.header.started,
             machine=names[file.label, _identity(file)],
             source=file.path,
+            resumes=file.header.resumes,
         )
         records += [Record(run=run, measurement=_honest(m)) for m in file.measurements]
         misses += [Miss(run=run, outcome=o) for o in file.outcomes]
@@ -169,8 +176,8 @@ def _names(files: Iterable[File]) -> dict[tuple[str, str], str]:
     names = {}
     for label, nodes in alike.items():
         telling = len(set(nodes.values())) == len(nodes) and all(nodes.values())
-        for identity_, node in nodes.items():
-            apart = node if telling else identity_ or "unnamed"
+        for identity_, own in nodes.items():
+            apart = own if telling else identity_ or "unnamed"
             names[label, identity_] = f"{label} ({apart})" if len(nodes) > 1 else label
     return names
 

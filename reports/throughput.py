@@ -16,10 +16,11 @@ from benchrack.reports.layout import (
     in_order,
     key_columns,
     missed,
+    single_start_notes,
     words,
 )
 from benchrack.reports.numbers import figure, half_width
-from benchrack.reports.pooling import Pool, over_starts, pool
+from benchrack.reports.pooling import Pool, modes_of_starts, over_starts, pool
 from benchrack.reports.records import Results
 from benchrack.results import Interval
 
@@ -60,7 +61,7 @@ def throughput_table(results: Results) -> Table | None:
             )
             for key in by_appearance
         ),
-        notes=(*_notes(pools), *common_notes(pools)),
+        notes=(*_notes(pools), *single_start_notes(pools), *common_notes(pools)),
         footnotes=footnotes.texts,
     )
 
@@ -82,10 +83,10 @@ def _rates(p: Pool) -> list[Interval]:
 def _cell(p: Pool | None, footnotes: Footnotes) -> Cell:
     if p is None:
         return EMPTY
-    notes = footnotes.of(p)
+    rates = _rates(p)
+    notes = footnotes.of(p, remarks=modes_of_starts([rate.value for rate in rates], "images/s"))
     if not p.starts:
         return missed(p, notes)
-    rates = _rates(p)
     if not rates:
         return Cell(notes=notes, invalid=bool(p.reasons))
     rate = over_starts(rates)

@@ -6,7 +6,6 @@ driver's facts, and the reason why cards can't be read, are single.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -93,18 +92,7 @@ def _card(library: Any, index: int) -> dict[str, Any]:
 
 def _nvlink_peers(library: Any, handle: Any) -> str | None:
     """Who is behind the active links, and by how many: `00000000:1C:00.0 ×2, …`; None without."""
-    peers: Counter[str] = Counter()
-    for link in range(library.NVML_NVLINK_MAX_LINKS):
-        try:
-            if nvml.known(library, library.nvmlDeviceGetNvLinkState, handle, link) is None:
-                break
-            remote = nvml.known(library, library.nvmlDeviceGetNvLinkRemotePciInfo, handle, link)
-        except library.NVMLError as error:
-            if nvml.is_error(library, error, "INVALID_ARGUMENT"):  # no more links on this card
-                break
-            raise
-        if remote is not None:
-            peers[remote.busId] += 1
+    peers = nvml.nvlink_peers(library, handle)
     return ", ".join(f"{bus} ×{links}" for bus, links in sorted(peers.items())) or None
 
 

@@ -41,6 +41,9 @@ def terminated(images, matrix):
     os.kill(PYTEST, signal.SIGTERM)
     threading.Event().wait(60)
 
+def segfault(images, matrix):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
 def hanging(images, matrix):
     open("hanging", "w").close()
     threading.Event().wait(60)
@@ -57,7 +60,7 @@ def benchrack_backends():
         lab.backend(),
         lab.backend("broken", compute=broken),
         lab.backend("full", compute=full),
-        lab.backend("segfault", compute=lambda images, matrix: os.kill(os.getpid(), signal.SIGSEGV)),
+        lab.backend("segfault", compute=segfault),
         lab.backend("hanging", compute=hanging),
         lab.backend("ctrl-c", compute=ctrl_c),
         lab.backend("late-ctrl-c", compute=interrupted_when_measuring),

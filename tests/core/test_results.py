@@ -12,6 +12,7 @@ import pytest
 
 from benchrack.results import (
     Accuracy,
+    Footprint,
     Interval,
     Latency,
     Measurement,
@@ -20,6 +21,7 @@ from benchrack.results import (
     Power,
     Preparation,
     Steadiness,
+    World,
     flatten,
     from_record,
     to_record,
@@ -85,6 +87,8 @@ FULL = dataclasses.replace(
         input_spread=0.5,
     ),
     power=Power(meters=("nvml",), energy_by_device_j=(1.0, 2.0), average_power_w=70.5),
+    footprint=Footprint(peak_gib=1.5, batches_gib=0.5, predicted_from=(2, 8)),
+    world=World(ranks=2, rank_images_per_s=(61.0, 62.5), skew=0.01, placement=("cpu", "cpu")),
     reasons=("noisy: ±3 %", "throttled: 60 % of the time"),
 )
 

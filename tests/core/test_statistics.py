@@ -15,6 +15,7 @@ from benchrack.statistics import (
     Assessment,
     assess,
     checkpoints,
+    drift,
     median_interval,
     merge,
     modes,
@@ -467,6 +468,48 @@ def test_steady_needs_windows():
     assert steady([1.0] * 5, minimum=5)
     with pytest.raises(ValueError, match="at least 4 windows"):
         steady([1.0] * 12, minimum=3)
+
+
+def test_rounds_that_alternate_are_merged():
+    """Two kinds of batches in turn, an odd number a round: no round has the rate of the whole."""
+    for rounds in (45, 68):
+        found = assess([9.6, 10.4] * (rounds // 2) + [9.6] * (rounds % 2))
+        assert found.block_size == 2
+        assert found.interval.value == pytest.approx(10)
+        assert found.half_width == pytest.approx(0)
+
+
+# -- Drift -------------------------------------------------------------------------------------
+
+
+def test_a_drift_is_how_far_the_last_third_is_from_the_first():
+    assert drift([1.0] * 10 + [2.0] * 10 + [3.0] * 10) == pytest.approx(2)
+    assert drift([3.0] * 10 + [2.0] * 10 + [1.0] * 10) == pytest.approx(-2 / 3)
+    assert drift([1 + 0.01 * i for i in range(30)]) == pytest.approx(1.245 / 1.045 - 1)
+
+
+def test_no_drift_without_a_trend():
+    assert drift([1.0] * 30) == 0
+    assert drift([1.0, 2.0] * 15) == 0
+    assert drift([0.0] * 30) == 0
+    assert drift(range(9)) == 0
+    with pytest.raises(ValueError, match="not a finite"):
+        drift([math.nan] * 30)
+
+
+@pytest.mark.parametrize("n", [20, 100, 1000])
+def test_noise_is_seldom_taken_for_a_drift(n):
+    """Beyond three standard errors: 0.3 % of the runs."""
+    rng = random.Random(n)
+    found = [drift([rng.gauss(1, 0.05) for _ in range(n)]) for _ in range(400)]
+    assert sum(value != 0 for value in found) <= 5
+
+
+def test_a_drift_is_found_in_noise_as_large():
+    rng = random.Random(1)
+    found = [drift([rng.gauss(1 + 0.001 * i, 0.05) for i in range(100)]) for _ in range(100)]
+    assert sum(value > 0.05 for value in found) >= 65
+    assert sum(value > 0.02 for value in found) >= 95
 
 
 # -- Modes -------------------------------------------------------------------------------------

@@ -30,13 +30,16 @@ SHAPE = (3, SIDE, SIDE)
 
 
 class Clock:
-    """A clock that moves only when somebody waits for a device."""
+    """A clock that moves only when somebody waits, for a device or for time to pass."""
 
     def __init__(self):
         self.now = 0.0
 
     def __call__(self):
         return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
 
 
 def load(weights, cache):
@@ -96,7 +99,9 @@ DATASET = Dataset(name="squares", summary="random squares", open=open_squares, e
 
 @dataclass
 class Session:
-    """Multiplies with the matrix. A batch takes `cost(index)` seconds of the device's own time."""
+    """Multiplies with the matrix. A batch takes `cost(index)` seconds of the device's own time, and
+    the host's to launch it and to copy it in and out. With `waits=False`, `synchronize` does not
+    wait for the device; who fetches an output always does."""
 
     engine: Engine
     loaded: LoadedModel
@@ -104,26 +109,40 @@ class Session:
     cost: object = lambda index: 0.010
     compute: object = lambda images, matrix: images.reshape(len(images), -1) @ matrix
     waits: bool = True
+    launch_s: float = 0.0
+    copy_in_s: float = 0.0
+    copy_out_s: float = 0.0
     closed: bool = False
     _due: float = 0.0
     _count: itertools.count = field(default_factory=itertools.count)
 
     def place(self, images):
+        self._pass(self.copy_in_s)
         return images.copy()
 
     def run(self, placed):
         assert not self.closed, "a session is not run after it was closed"
+        self._pass(self.launch_s)
         if self.clock is not None:
             self._due = max(self._due, self.clock.now) + self.cost(next(self._count))
         return self.compute(placed, self.loaded.module)
 
     def synchronize(self):
-        if self.clock is not None and self.waits:
-            self.clock.now = max(self.clock.now, self._due)
+        if self.waits:
+            self._finish()
 
     def fetch(self, output):
-        self.synchronize()
+        self._finish()
+        self._pass(self.copy_out_s)
         return np.asarray(output, np.float32)
+
+    def _finish(self):
+        if self.clock is not None:
+            self.clock.now = max(self.clock.now, self._due)
+
+    def _pass(self, seconds):
+        if self.clock is not None:
+            self.clock.now += seconds
 
     def close(self):
         self.closed = True
@@ -132,12 +151,12 @@ class Session:
 ENGINE = Engine(name="numpy", version=np.__version__, device="cpu", precision="fp32", threads=1)
 
 
-def backend(name="numpy-fp32", *, unsupported=None, engine=ENGINE, **behaviour):
+def backend(name="numpy-fp32", *, unsupported=None, engine=ENGINE, session=Session, **behaviour):
     """A backend whose sessions behave as told (see Session)."""
 
     def prepare(request):
         loaded = request.model.load(request.weights, request.cache)
-        return Session(engine=engine, loaded=loaded, **behaviour)
+        return session(engine=engine, loaded=loaded, **behaviour)
 
     return Backend(
         name=name,

@@ -88,7 +88,15 @@ def missed(status, reason, scenario="throughput", **axes):
     return Outcome(case=case(scenario=scenario, **axes), status=status, reason=reason)
 
 
-def document(measurements, outcomes=(), *, run="r1", started="2026-11-30T10:00:00Z", machine=R740):
+def document(
+    measurements,
+    outcomes=(),
+    *,
+    run="r1",
+    started="2026-11-30T10:00:00Z",
+    machine=R740,
+    resumes=(),
+):
     """What pytest-benchmark and Benchrack's plugin write together."""
     return {
         "machine_info": {"node": "elsewhere", "cpu": {"brand_raw": "Somebody Xeon CPU @ 2GHz"}},
@@ -109,6 +117,7 @@ def document(measurements, outcomes=(), *, run="r1", started="2026-11-30T10:00:0
             "started": started,
             "command": ["pytest"],
             "machine": machine,
+            "resumes": list(resumes),
             "outcomes": [flatten(o) for o in outcomes],
         },
     }

@@ -1,0 +1,163 @@
+"""How the machines of a run find each other: node 0 listens, and the others come to it."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from benchrack.errors import NodeError
+from benchrack.link import Connection, Link, try_to_send
+from benchrack.nodes import Nodes, difference, software
+
+HELLO_S = 5.0  # what a stranger that connects may take to say who it is
+TRY_S, RETRY_S = 5.0, 0.2
+
+
+def silent(phase: str) -> None:
+    """The progress report of a run that nobody watches."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meeting:
+    """What this node knows of the meeting, and how long it waits for the others (`limit_s`)."""
+
+    nodes: Nodes
+    limit_s: float
+    silence_limit_s: float
+    progress: Callable[[str], None] = silent
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def left_s(self) -> float:
+        return self.started + self.limit_s - time.monotonic()
+
+    def join(self) -> Link:
+        """The line to the other nodes, once all are there.
+
+        Raises NodeError where one does not come in time, or has other software.
+        """
+        return self._visit() if self.nodes.rank else self._host()
+
+    def _host(self) -> Link:
+        there: dict[int, Connection] = {}
+        family = socket.AF_INET6 if ":" in self.nodes.host else socket.AF_INET
+        try:
+            # On every address: a machine's own name often means its loopback to itself.
+            listener = socket.create_server(("", self.nodes.port), family=family)
+        except OSError as error:
+            raise NodeError(
+                f"node 0 can't listen at port {self.nodes.port}: {error.strerror}. Name another "
+                "port in --rdzv-endpoint"
+            ) from error
+        with listener:
+            while missing := [n for n in range(1, self.nodes.count) if n not in there]:
+                self.progress(f"waiting for {_named(missing)} of {self.nodes.count}")
+                self._accept(listener, there, missing)
+        link = Link(self.nodes, tuple(there[rank] for rank in sorted(there)))
+        link.tell({"joined": self.nodes.count})
+        return link
+
+    def _accept(
+        self, listener: socket.socket, there: dict[int, Connection], missing: list[int]
+    ) -> None:
+        """Take in the next node that comes, or refuse all who are there."""
+        listener.settimeout(max(0.001, self.left_s))
+        try:
+            accepted, address = listener.accept()
+        except TimeoutError:
+            _refuse(
+                there.values(),
+                f"{_named(missing)} of {self.nodes.count} did not come to {self.nodes.endpoint} "
+                f"within {self.limit_s:g} s (--set join_limit_s=SECONDS waits longer)",
+            )
+        connection = Connection(accepted, f"a stranger at {address[0]}", self.silence_limit_s)
+        try:
+            greeting = connection.receive(HELLO_S)
+            rank = int(greeting["node"])
+        except (NodeError, ValueError, KeyError, TypeError):
+            connection.close()  # not one of us
+            return
+        connection.name = f"node {rank} ({address[0]})"
+        if objection := self._objection(rank, greeting, there, connection.name):
+            _refuse([*there.values(), connection], objection)
+        there[rank] = connection
+
+    def _objection(
+        self,
+        rank: int,
+        greeting: Mapping[str, Any],
+        there: Mapping[int, Connection],
+        name: str,
+    ) -> str | None:
+        """Why a node that came can't take part."""
+        count = greeting.get("nodes")
+        if count != self.nodes.count:
+            return f"{name} has --nnodes={count}, node 0 has --nnodes={self.nodes.count}"
+        double = there[rank].name if rank in there and there[rank].open else None
+        if not 0 < rank < self.nodes.count or double:
+            return f"{name} came beside {double or 'node 0'}: each machine has its own --node-rank"
+        return difference({"version of": software()}, {"version of": greeting["software"]}, name)
+
+    def _visit(self) -> Link:
+        self.progress(f"looking for node 0 at {self.nodes.endpoint}")
+        name = f"node 0 ({self.nodes.host})"
+        connection = Connection(self._connected(), name, self.silence_limit_s)
+        connection.send(
+            {"node": self.nodes.rank, "nodes": self.nodes.count, "software": software()}
+        )
+        self.progress("waiting for the other nodes")
+        # Node 0, which may have come later, says itself who is missing in the end.
+        connection.receive(self.limit_s + HELLO_S)
+        return Link(self.nodes, (connection,))
+
+    def _connected(self) -> socket.socket:
+        while True:
+            try:
+                timeout_s = min(TRY_S, max(RETRY_S, self.left_s))
+                return socket.create_connection((self.nodes.host, self.nodes.port), timeout_s)
+            except socket.gaierror as error:
+                raise NodeError(
+                    f"--rdzv-endpoint: {self.nodes.host!r} can't be resolved here: {error.strerror}"
+                ) from error
+            except OSError as error:
+                reason = error.strerror or str(error)
+            if self.left_s <= 0:
+                raise NodeError(
+                    f"node 0 could not be reached at {self.nodes.endpoint} within "
+                    f"{self.limit_s:g} s ({reason}): start the same command there with "
+                    "--node-rank=0, and see that no firewall is between (--set "
+                    "join_limit_s=SECONDS waits longer)"
+                )
+            time.sleep(RETRY_S)
+
+
+def _named(ranks: Iterable[int]) -> str:
+    return "node " + ", ".join(map(str, ranks))
+
+
+def _refuse(connections: Iterable[Connection], reason: str) -> NoReturn:
+    for connection in connections:
+        try_to_send(connection, {"refused": reason})
+        connection.close()
+    raise NodeError(reason)
+
+
+def interface_of(address: str) -> str | None:
+    """The network interface that has an IPv4 address; None where none has it."""
+    import fcntl
+    import struct
+
+    siocgifaddr = 0x8915
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode()[:15])
+            try:
+                answer = fcntl.ioctl(asking.fileno(), siocgifaddr, request)
+            except OSError:  # no address on this one
+                continue
+            if socket.inet_ntoa(answer[20:24]) == address:
+                return name
+    return None

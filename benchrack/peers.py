@@ -1,0 +1,120 @@
+"""The processes that run one case together, as one of them sees the others."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Peers(Protocol):
+    """`rank` counts all processes of the case from 0 to `size` − 1, `local_rank` those of this
+    machine. Every call is made by all of them, in the same order, and returns when all have made
+    it; where one of them is gone, it raises."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def local_rank(self) -> int: ...
+
+    def meet(self) -> None:
+        """Wait for all."""
+
+    def most(self, *values: float) -> tuple[float, ...]:
+        """Of each value, the largest that any of them gave."""
+
+    def gather(self, mine: T) -> list[T]:
+        """What each of them gave, in order of rank."""
+
+    def agree(self, decision: T) -> T:
+        """What rank 0 gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """The only process of a case: there is nobody to wait for."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+
+    def meet(self) -> None:
+        return None
+
+    def most(self, *values: float) -> tuple[float, ...]:
+        return values
+
+    def gather(self, mine: T) -> list[T]:
+        return [mine]
+
+    def agree(self, decision: T) -> T:
+        return decision
+
+
+ALONE = Alone()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An error that one of the peers had, in words: its class, its message, its traceback."""
+
+    rank: int
+    kind: str
+    message: str
+    details: str
+
+    @classmethod
+    def of(cls, rank: int, error: BaseException) -> Failure:
+        return cls(
+            rank=rank,
+            kind=type(error).__name__,
+            message=str(error),
+            details="".join(traceback.format_exception(error)),
+        )
+
+
+class PeersError(Exception):
+    """Some of the peers failed where all of them know it: they can go on to the next case."""
+
+    def __init__(self, failures: list[Failure]) -> None:
+        self.failures = failures
+        super().__init__("; ".join(f"rank {f.rank}: {f.kind}: {f.message}" for f in failures))
+
+
+class Closing(Protocol):
+    def close(self) -> None: ...
+
+
+C = TypeVar("C", bound=Closing)
+
+
+def in_turn(peers: Peers, prepare: Callable[[], C]) -> C:
+    """Prepare on one process of each machine first, and then on the others, which find its products
+    in the cache.
+
+    Where it fails on any, what the others have prepared is closed, and all raise PeersError; a
+    process alone raises the error itself.
+    """
+    if peers.size == 1:
+        return prepare()
+    prepared: C | None = None
+    for first in (True, False):
+        failure = None
+        if (peers.local_rank == 0) == first:
+            try:
+                prepared = prepare()
+            except Exception as error:
+                failure = Failure.of(peers.rank, error)
+        if failures := [found for found in peers.gather(failure) if found is not None]:
+            if prepared is not None:
+                prepared.close()
+            raise PeersError(failures)
+    assert prepared is not None
+    return prepared

@@ -1,0 +1,141 @@
+"""A case with n devices in n processes, one bound to each: on one machine, or on several.
+
+The processes of this machine are started by a launcher (world_launcher.py), which is driven as a
+worker is. On several machines node 0 says what is measured, and hands the outcome to the others; a
+case with one device it measures alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+
+from benchrack.bench import silent
+from benchrack.errors import UnsupportedError
+from benchrack.executors import Alarm, Executor, Progress, Setup, Worker
+from benchrack.joining import interface_of
+from benchrack.metering import Idle
+from benchrack.meters import Domain
+from benchrack.placement import places
+from benchrack.results import Measurement
+from benchrack.types import Case, Device
+from benchrack.world_part import WorldPart
+
+LOOPBACK = "127.0.0.1"
+# What a launcher may take to say which process is late, and to end them all.
+GRACE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How the machines of a new world meet: a name, and an endpoint on node 0."""
+
+    run_id: str
+    endpoint: str = f"{LOOPBACK}:0"
+    node: int = 0
+    nodes: int = 1
+    address: str = LOOPBACK
+
+    @classmethod
+    def here(cls) -> Launch:
+        """On this machine alone."""
+        return cls(run_id=secrets.token_hex(8))
+
+
+@dataclass(slots=True)
+class World:
+    """Runs the cases of several devices, and hands those of one to `one`.
+
+    The processes are kept for the next case with as many devices; they are replaced after a failure
+    and for a fresh start. `idle` is the power of the first n devices while nothing runs, by n.
+    """
+
+    setup: Setup
+    devices: tuple[Device, ...]
+    one: Executor
+    idle: Mapping[int, Mapping[Domain, Idle]] = field(default_factory=dict)
+    alarms: Sequence[Alarm] = ()
+    _launcher: Worker | None = None
+    _size: int = 0
+    _folder: str = ""
+
+    def run(self, case: Case, progress: Progress = silent, *, fresh: bool = False) -> Measurement:
+        """Measure a case.
+
+        Raises what `Worker.run` raises; of a process that failed, died or hung, with its rank.
+        """
+        if case.device_count == 1:
+            self._make_room(self)
+            return self.one.run(case, progress, fresh=fresh)
+        launch = Launch.here() if fresh or not self.ready_for(case.device_count) else None
+        return self.run_part(case, launch, progress)
+
+    def ready_for(self, size: int) -> bool:
+        """Whether the processes of so many devices are there."""
+        return self._size == size and self._launcher is not None and self._launcher.running
+
+    def run_part(self, case: Case, launch: Launch | None, progress: Progress) -> Measurement:
+        """Measure a case with this machine's part of a world, after launching a new one if told."""
+        if launch is not None:
+            self._launch(case.device_count, launch)
+        assert self._launcher is not None
+        return self._launcher.run(case, progress)
+
+    def _launch(self, size: int, launch: Launch) -> None:
+        """Prepare a launcher; it starts with its first case."""
+        self._end_launcher()
+        if find_spec("torch") is None:
+            raise UnsupportedError(
+                f"{size} devices need torch to start their processes: "
+                "pip install 'benchrack[pytorch]'"
+            )
+        local_size = size // launch.nodes
+        placed = places(self.devices, local_size)
+        self._make_room(self.one)
+        self._folder = tempfile.mkdtemp(prefix="benchrack-")
+        settings = self.setup.settings
+        part = WorldPart(
+            size=size,
+            local_size=local_size,
+            folder=self._folder,
+            run_id=launch.run_id,
+            limit_s=settings.case_time_limit_s,
+            join_limit_s=settings.join_limit_s,
+            asked_at=time.monotonic(),
+            node=launch.node,
+            nodes=launch.nodes,
+            endpoint=launch.endpoint,
+            address=launch.address,
+            interface=interface_of(launch.address) or "",
+        )
+        self._launcher = Worker(
+            dataclasses.replace(self.setup, idle=self.idle.get(local_size, self.setup.idle)),
+            command=(sys.executable, "-P", "-m", "benchrack.world_launcher"),
+            told={"world": part.told(placed)},
+            grace_s=GRACE_S,
+            alarms=self.alarms,
+        )
+        self._size = size
+
+    def _make_room(self, other: Executor) -> None:
+        """A process that waits with a card in hand is a stranger to those that measure on it."""
+        if self.devices[0].kind == "cuda":
+            (self._end_launcher if other is self else other.close)()
+
+    def _end_launcher(self) -> None:
+        if self._launcher is not None:
+            self._launcher.close()
+            self._launcher = None
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """End all processes."""
+        self._end_launcher()
+        self.one.close()

@@ -1,0 +1,96 @@
+"""Starts this machine's processes of a world through torch's elastic launcher, and speaks for them.
+
+`python -m benchrack.world_launcher FD` is to `executors.Worker` what `benchrack.worker` is: JSON, a
+line a message, cases in and records or errors out. When its input ends, it kills its processes and
+ends too.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from benchrack.placement import Place
+from benchrack.processors import physical_cores
+from benchrack.world_failures import readable
+from benchrack.world_part import WorldPart
+from benchrack.world_rank import main as rank_main
+from benchrack.world_relay import Relay
+
+
+def main() -> None:
+    replies = int(sys.argv[1])
+    told = json.loads(sys.stdin.readline())
+    part, places = WorldPart.read(told["world"])
+
+    def reply(message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(replies, data) :]
+
+    def end() -> None:
+        for process in multiprocessing.active_children():
+            process.kill()
+        shutil.rmtree(part.folder, ignore_errors=True)
+        os._exit(0)
+
+    relay = Relay(part, reply)
+    relay.start(sys.stdin, end)
+    _limit_threads(places)
+    relay.ended(launch(part, json.dumps(told)))
+    while True:
+        signal.pause()  # whoever asks next is told why they ended
+
+
+def launch(part: WorldPart, told: str) -> str:
+    """Run the processes until one of them ends; why that was, as torch words it."""
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    config = LaunchConfig(
+        min_nodes=part.nodes,
+        max_nodes=part.nodes,
+        nproc_per_node=part.local_size,
+        run_id=part.run_id,
+        role="benchrack",
+        rdzv_backend="c10d",
+        rdzv_endpoint=part.endpoint,
+        # Who is host is said: by default a machine looks up its own name, which often fails.
+        rdzv_configs={"is_host": part.node == 0, "join_timeout": round(part.join_limit_s)},
+        local_addr=part.address,
+        max_restarts=0,  # a process that starts anew is another measurement
+        monitor_interval=0.5,
+        logs_specs=DefaultLogsSpecs(log_dir=part.folder, redirects=Std.ALL),
+    )
+    try:
+        elastic_launch(config, rank_main)(told)
+    except ChildFailedError as error:
+        _, failure = error.get_first_failure()
+        return f"local rank {failure.local_rank}: {_message(failure.message)}"
+    except Exception as error:  # of the rendezvous, with the whole C++ stack
+        return f"{type(error).__name__}: {readable(str(error))}"
+    return "they ended"
+
+
+def _message(message: Any) -> str:
+    """Torch keeps an error's message as text, or within an object."""
+    return readable(str(message.get("message", message) if isinstance(message, dict) else message))
+
+
+def _limit_threads(places: Sequence[Place]) -> None:
+    """Libraries that start their threads when they are loaded, before a process is bound, count all
+    cores: tell them how many are its own."""
+    if each := min(len(physical_cores(place.cpus)) for place in places):
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(name, str(each))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""One process of a world: joins the others, and measures the cases that its launcher hands on.
+
+Torch's elastic launcher calls `main` in each process (world_launcher.py). Messages to and from the
+launcher are JSON, one a line, over a Unix socket. A process whose launcher is gone ends at once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import faulthandler
+import json
+import os
+import queue
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from benchrack import placement, running
+from benchrack.bench import Bench, silent
+from benchrack.errors import PeerLostError
+from benchrack.gauges import limit_host_memory
+from benchrack.memory import GIB
+from benchrack.peers import Failure, PeersError
+from benchrack.placement import Place
+from benchrack.results import Measurement, to_record, unflatten
+from benchrack.types import Case
+from benchrack.worker import bench_of
+from benchrack.world_part import WorldPart
+from benchrack.world_results import RankResult, combined
+
+T = TypeVar("T")
+
+DUMP = signal.SIGUSR1  # asks for this process's stack, wherever it hangs
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlooPeers:
+    """The other processes, met through torch's gloo: on the CPU, whatever the devices are."""
+
+    rank: int
+    size: int
+    local_rank: int
+
+    def meet(self) -> None:
+        self.most(0.0)
+
+    def most(self, *values: float) -> tuple[float, ...]:
+        import torch
+        from torch import distributed
+
+        tensor = torch.tensor(values, dtype=torch.float64)
+        with _losing():
+            distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX)
+        return tuple(tensor.tolist())
+
+    def gather(self, mine: T) -> list[T]:
+        from torch import distributed
+
+        gathered: list[Any] = [None] * self.size
+        with _losing():
+            distributed.all_gather_object(gathered, mine)
+        return gathered
+
+    def agree(self, decision: T) -> T:
+        from torch import distributed
+
+        box: list[Any] = [decision]
+        with _losing():
+            distributed.broadcast_object_list(box, src=0)
+        agreed: T = box[0]
+        return agreed
+
+
+@contextmanager
+def _losing() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise PeerLostError(str(error)) from error
+
+
+def main(text: str) -> None:
+    """Measure cases until the launcher ends. `text` is what it was told, JSON."""
+    told = json.loads(text)
+    part, places = WorldPart.read(told["world"])
+    local_rank = int(os.environ["LOCAL_RANK"])
+    _end_with_launcher()
+    with open(part.stack(local_rank), "w", encoding="utf-8") as stack:
+        faulthandler.register(DUMP, file=stack, all_threads=True)
+        launcher = Launcher(part, local_rank)
+        try:
+            _serve(told, part, places, launcher)
+        except BaseException as error:
+            launcher.send({"failed": _flat(Failure.of(part.rank(local_rank), error))})
+            raise
+
+
+def _serve(
+    told: dict[str, Any], part: WorldPart, places: tuple[Place, ...], launcher: Launcher
+) -> None:
+    first, place = launcher.local_rank == 0, places[launcher.local_rank]
+    placement.bind(place.cpus)
+    if place.device.kind == "cuda":
+        import torch
+
+        torch.cuda.set_device(place.device.index)
+    # One process of each machine reads its meters: for all devices of the world there.
+    metered = [other.device for other in places] if first else []
+    bench = bench_of(told, place.device, metered)
+    bench.progress = launcher.progress if first else silent
+    bench.peers = _join(part, launcher.local_rank)
+    bench.peers.meet()
+    startup_s = time.monotonic() - part.asked_at
+    launcher.send({"ready": True})
+    while True:
+        case = unflatten(Case, launcher.next_case())
+        if place.device.kind == "cpu":
+            limit_bytes = int(bench.settings.memory_gib * GIB)
+            limit_host_memory(limit_bytes, sharers=part.local_size)
+        try:
+            found = _measure(bench, case, part, place, startup_s)
+        except PeersError as error:  # all know of it, and go on
+            launcher.send({"refused": [_flat(failure) for failure in error.failures]})
+        else:
+            samples = found.seconds_per_batch
+            launcher.send({"record": to_record(found), "seconds_per_batch": samples})
+
+
+def _join(part: WorldPart, local_rank: int) -> GlooPeers:
+    from torch import distributed
+
+    if part.interface:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", part.interface)
+    peers = GlooPeers(rank=part.rank(local_rank), size=part.size, local_rank=local_rank)
+    distributed.init_process_group(
+        "gloo",
+        rank=peers.rank,
+        world_size=peers.size,
+        timeout=timedelta(seconds=max(part.limit_s, part.join_limit_s)),
+    )
+    return peers
+
+
+def _measure(
+    bench: Bench, case: Case, part: WorldPart, place: Place, startup_s: float
+) -> Measurement:
+    measurement, found = running.measure(bench, case)
+    result = RankResult(
+        measurement=measurement,
+        own_seconds_per_batch=found.own_seconds_per_batch,
+        between_s=found.between_s,
+        startup_s=startup_s,
+        node=part.node,
+        placement=place.description,
+    )
+    return running.judged(bench, combined(bench.peers.gather(result)))
+
+
+def _flat(failure: Failure) -> dict[str, Any]:
+    return dataclasses.asdict(failure)
+
+
+def _end_with_launcher() -> None:
+    """Have the kernel kill this process when its launcher dies, also one that hangs in C."""
+    with suppress(OSError, AttributeError):  # not Linux
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Launcher:
+    """A process's line to its launcher."""
+
+    def __init__(self, part: WorldPart, local_rank: int) -> None:
+        self.local_rank = local_rank
+        self._cases: queue.Queue[dict[str, Any]] = queue.Queue()
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.connect(part.socket)
+        self.send({"local_rank": local_rank, "pid": os.getpid()})
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        with self._socket.makefile("r", encoding="utf-8") as lines:
+            for line in lines:
+                self._cases.put(json.loads(line))
+        os._exit(0)
+
+    def next_case(self) -> dict[str, Any]:
+        return self._cases.get()
+
+    def progress(self, phase: str) -> None:
+        self.send({"progress": phase})
+
+    def send(self, message: dict[str, Any]) -> None:
+        self._socket.sendall(json.dumps(message).encode() + b"\n")

@@ -1,0 +1,184 @@
+"""What the processes of a world found, each by itself, as one measurement."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchrack.energy import images_per_j
+from benchrack.results import Measurement, OutputCheck, Power, Surroundings, World
+from benchrack.types import Engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankResult:
+    """What one rank measured, and where it ran; `between_s` and `startup_s` as in `World`."""
+
+    measurement: Measurement
+    own_seconds_per_batch: tuple[float, ...]
+    between_s: float | None
+    startup_s: float
+    node: int
+    placement: str
+
+
+def combined(ranks: Sequence[RankResult]) -> Measurement:
+    """One measurement of all ranks, in their order.
+
+    It is that of the slowest rank by its own median, whose latencies count. What was prepared,
+    checked, metered and seen around is the worst, or the sum, of all.
+    """
+    medians = [statistics.median(rank.own_seconds_per_batch) for rank in ranks]
+    slowest = ranks[medians.index(max(medians))].measurement
+    whole = [rank.measurement for rank in ranks]
+    nodes = len({rank.node for rank in ranks})
+    return dataclasses.replace(
+        slowest,
+        engine=_engine(slowest.engine, [m.engine for m in whole]),
+        preparation=dataclasses.replace(
+            slowest.preparation, prepare_s=max(m.preparation.prepare_s for m in whole)
+        ),
+        output_check=_output_check([m.output_check for m in whole if m.output_check]),
+        power=_power([m.power for m in whole if m.power]),
+        surroundings=_surroundings([m.surroundings for m in whole if m.surroundings]),
+        world=World(
+            ranks=len(ranks),
+            nodes=nodes,
+            rank_images_per_s=tuple(slowest.case.batch_size / median for median in medians),
+            skew=_skew(ranks, medians),
+            startup_s=max(rank.startup_s for rank in ranks),
+            barrier_s=_worst(max, (rank.between_s for rank in ranks)),
+            placement=tuple(
+                f"node {rank.node}: {rank.placement}" if nodes > 1 else rank.placement
+                for rank in ranks
+            ),
+        ),
+    )
+
+
+def _skew(ranks: Sequence[RankResult], medians: Sequence[float]) -> float:
+    """How far the fastest rank is below the slowest: over rounds that were run in step, else of
+    the ranks' medians."""
+    rounds = [medians]
+    if ranks[0].measurement.images_per_s is not None:
+        rounds = list(zip(*(rank.own_seconds_per_batch for rank in ranks), strict=True))
+    return statistics.median(1 - min(times) / max(times) for times in rounds)
+
+
+def _engine(engine: Engine, engines: Sequence[Engine]) -> Engine:
+    """With the deviations of all; those that not all have by rank."""
+    found: dict[str, list[int]] = {}
+    for rank, other in enumerate(engines):
+        for deviation in other.deviations:
+            found.setdefault(deviation, []).append(rank)
+    deviations = (
+        text if len(those) == len(engines) else f"rank {', '.join(map(str, those))}: {text}"
+        for text, those in found.items()
+    )
+    return dataclasses.replace(engine, deviations=tuple(deviations))
+
+
+def _output_check(checks: Sequence[OutputCheck]) -> OutputCheck | None:
+    if not checks:
+        return None
+    return dataclasses.replace(
+        checks[0],
+        max_relative_error=max(check.max_relative_error for check in checks),
+        cosine=min(check.cosine for check in checks),
+        agreement=min(check.agreement for check in checks),
+        input_spread=min(check.input_spread for check in checks),
+    )
+
+
+def _surroundings(found: Sequence[Surroundings]) -> Surroundings | None:
+    if not found:
+        return None
+    tightest = max(found, key=lambda s: (s.threads_used or 0) / (s.usable_cores or 1))
+    return dataclasses.replace(
+        tightest,
+        foreign_cpu_share=_worst(max, (s.foreign_cpu_share for s in found)),
+        foreign_cpu_resolution=_worst(max, (s.foreign_cpu_resolution for s in found)),
+        other_processes=tuple(
+            f"rank {rank}: {process}"
+            for rank, surroundings in enumerate(found)
+            for process in surroundings.other_processes
+        ),
+    )
+
+
+def _power(powers: Sequence[Power]) -> Power | None:
+    """The sum over machines, each of which metered its own devices; conditions where they were
+    worst. The images are those of the whole world in each."""
+    if len(powers) < 2:
+        return powers[0] if powers else None
+
+    def each(name: str) -> list[Any]:
+        return [getattr(power, name) for power in powers]
+
+    def total(name: str) -> float | None:
+        values = each(name)
+        return None if None in values else sum(values)
+
+    def united(name: str) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(value for values in each(name) for value in values))
+
+    power_w, idle_w = total("average_power_w"), total("idle_power_w")
+    first = powers[0]
+    rate = (
+        first.images_per_s_per_w * first.average_power_w
+        if first.images_per_s_per_w is not None and first.average_power_w is not None
+        else None
+    )
+    by_device_j = each("energy_by_device_j")
+    worst = {
+        "energy_window_s": min,
+        "energy_window_minimum_s": max,
+        "energy_window_too_short": max,
+        "sampling_period_s": max,
+        "sensor_period_s": max,
+        "sensor_period_observed": min,
+        "sm_clock_mhz_min": min,
+        "sm_clock_mhz_median": min,
+        "memory_clock_mhz_min": min,
+        "memory_clock_mhz_median": min,
+        "temperature_start_c": max,
+        "temperature_max_c": max,
+        "power_limit_w": min,
+        "memory_used_peak_gib": max,
+        "utilisation_median": min,
+    }
+    return dataclasses.replace(
+        first,
+        meters=united("meters"),
+        meters_absent=united("meters_absent"),
+        meter_faults=united("meter_faults"),
+        metered_devices=tuple(
+            f"node {node}: {device}"
+            for node, devices in enumerate(each("metered_devices"))
+            for device in devices
+        ),
+        energy_by_device_j=sum(by_device_j, ()) if all(by_device_j) else (),
+        energy_j=total("energy_j"),
+        energy_uncertainty_j=total("energy_uncertainty_j"),
+        sampled_energy_j=total("sampled_energy_j"),
+        host_energy_j=total("host_energy_j"),
+        energy_method=" and ".join(filter(None, dict.fromkeys(each("energy_method")))) or None,
+        average_power_w=power_w,
+        idle_power_w=idle_w,
+        idle_power_spread_w=total("idle_power_spread_w"),
+        images_per_s_per_w=images_per_j(rate, power_w),
+        images_per_s_per_w_above_idle=(
+            None if idle_w is None else images_per_j(rate, power_w, idle_w)
+        ),
+        throttle_reasons=united("throttle_reasons"),
+        **{name: _worst(rule, each(name)) for name, rule in worst.items()},
+    )
+
+
+def _worst(rule: Callable[[list[Any]], Any], values: Iterable[Any]) -> Any:
+    """Of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return rule(known) if known else None

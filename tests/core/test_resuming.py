@@ -1,0 +1,261 @@
+"""What a run takes over from an earlier one: valid records of the same case, code and machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
+import laboratory as lab
+
+from benchrack import journal
+from benchrack.errors import UnsupportedError
+from benchrack.journal import Header, Journal
+from benchrack.results import Measurement, OutputCheck, Preparation, flatten
+from benchrack.resuming import differences, take_over
+from benchrack.types import Case, Engine, Settings
+
+MACHINE = {
+    "machine": "b3b6eaffe456",
+    "cpu_usable_cores": 16,
+    "accelerators_driver": "580.65",
+    "accelerators_power_limit_w": [75.0, 75.0],
+    "call_environment": ["OMP_NUM_THREADS=8"],
+    "call_git_commit": "a" * 40,
+    "call_git_dirty": False,
+    "software_benchrack": "0.1.0",
+    "software_python": "3.11.7",
+    "software_torch": "2.14.1",
+    "software_torchvision": "0.29.1",
+    "software_onnxruntime_gpu": "1.31.1",
+    "software_nvidia_cudnn_cu13": "9.24",
+    "software_nvidia_ml_py": "13.6",
+    "software_pytest": "9.2",
+    "software_pillow": "13.0",
+}
+
+
+def case(backend="torch-fp32", batch_size=1):
+    return Case(scenario="throughput", model="matrix", backend=backend, batch_size=batch_size)
+
+
+def measured(case, start=1, **changes):
+    """A valid record of a case on the laboratory's squares."""
+    plain = Measurement(
+        case=case,
+        engine=Engine(name="numpy", version="2", device="cpu", precision="fp32"),
+        preparation=Preparation(prepare_s=0.1, data_digest="squares-1"),
+        seconds_per_batch=(0.1, 0.1),
+        start=start,
+    )
+    return dataclasses.replace(plain, **changes)
+
+
+@pytest.fixture
+def bench(tmp_path):
+    return lab.bench(
+        tmp_path,
+        dataclasses.replace(lab.backend("torch-fp32"), requires=("torch",)),
+        dataclasses.replace(lab.backend("ort-int8"), requires=("onnxruntime",)),
+    )
+
+
+def header(bench, settings=None, device="cpu", **facts):
+    return Header(
+        run="r1",
+        started="2026-11-30T10:00:00+00:00",
+        machine={**MACHINE, **facts},
+        settings=flatten(settings or bench.settings),
+        device=device,
+    )
+
+
+def resume(bench, measurements, wanted, earlier=None, now=None):
+    return take_over(
+        earlier or header(bench), measurements, now or header(bench), bench, set(wanted)
+    )
+
+
+def test_valid_records_of_wanted_starts_are_taken_over(bench):
+    records = [
+        measured(case()),
+        measured(case(batch_size=8)),
+        measured(case(batch_size=32), reasons=("noisy: rounds vary by 40 %",)),
+        measured(case(batch_size=64), start=2),
+    ]
+    wanted = [(case(batch_size=b), 1) for b in (1, 16, 32, 64)]
+    taken = resume(bench, records, wanted)
+    assert taken.same
+    assert taken.starts == {(case(), 1)}
+    assert taken.differences == ()
+
+
+def test_a_start_is_not_another_start(bench):
+    records = [measured(case(), start=start) for start in (1, 2, 5)]
+    taken = resume(bench, records, [(case(), start) for start in range(1, 7)])
+    assert taken.starts == {(case(), 1), (case(), 2), (case(), 5)}
+
+
+def test_what_is_not_valid_by_the_limits_of_now_is_measured_again(bench):
+    """A tighter limit is a reason to measure again; a looser one does not make a record valid."""
+    check = OutputCheck(
+        images=8,
+        reference="torch-fp32",
+        max_relative_error=0,
+        cosine=1,
+        agreement=1,
+        input_spread=1e-3,
+    )
+    records = [measured(case(), output_check=check)]
+    assert resume(bench, records, [(case(), 1)]).starts
+    bench.settings = dataclasses.replace(bench.settings, limit_spread=1e-2)
+    assert not resume(bench, records, [(case(), 1)]).starts
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "words"),
+    [
+        ("machine", "0a11", "machine (b3b6eaffe456 then, 0a11 now)"),
+        ("cpu_usable_cores", 8, "usable cores (16 then, 8 now)"),
+        ("accelerators_driver", "590", "driver (580.65 then, 590 now)"),
+        ("accelerators_power_limit_w", [75, 50], "power limits (75.0, 75.0 then, 75, 50 now)"),
+        ("call_environment", [], "environment variables (OMP_NUM_THREADS=8 then, none now)"),
+        ("call_git_commit", "b" * 40, "Benchrack's commit (aaaa"),
+        ("call_git_commit", None, "Benchrack's commit (aaaa"),
+        ("software_benchrack", "0.2", "Benchrack (0.1.0 then, 0.2 now)"),
+        ("software_python", "3.12.1", "Python (3.11.7 then, 3.12.1 now)"),
+        ("software_nvidia_cudnn_cu13", "9.30", "nvidia_cudnn_cu13 (9.24 then, 9.30 now)"),
+    ],
+)
+def test_another_machine_or_other_code_takes_nothing_over(bench, fact, value, words):
+    taken = resume(bench, [measured(case())], [(case(), 1)], now=header(bench, **{fact: value}))
+    assert not taken.same
+    assert not taken.starts
+    assert len(taken.differences) == 1
+    assert words in taken.differences[0]
+
+
+@pytest.mark.parametrize("fact", ["software_pytest", "software_nvidia_ml_py", "host_kernel"])
+def test_what_no_measurement_depends_on_may_change(bench, fact):
+    assert differences(header(bench), header(bench, **{fact: "other"})) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("seed", 1),
+        ("threads", 1),
+        ("transfer", "include"),
+        ("time_limit_s", 10.0),
+        ("interval", 0.005),
+        ("reference", "other"),
+        ("starts", 6),
+    ],
+)
+def test_settings_that_matter(bench, key, value):
+    other = dataclasses.replace(bench.settings, **{key: value})
+    (difference,) = differences(header(bench), header(bench, settings=other))
+    assert ("fresh processes" if key == "starts" else key) in difference
+
+
+def test_settings_that_do_not_matter(bench):
+    """A sweep of three starts each becomes one of six; where and how strictly it runs is free."""
+    three = dataclasses.replace(bench.settings, starts=3)
+    more = dataclasses.replace(
+        three, starts=6, case_time_limit_s=9, publish=True, limit_variation=0.5
+    )
+    assert differences(header(bench, settings=three), header(bench, settings=more)) == []
+
+
+def test_starts_in_this_process_are_not_fresh(bench):
+    three = dataclasses.replace(bench.settings, starts=3)
+    same = dataclasses.replace(three, executor="in-process")
+    (difference,) = differences(header(bench, settings=same), header(bench, settings=three))
+    assert difference == "fresh processes (False then, True now)"
+
+
+def test_another_device_takes_nothing_over(bench):
+    (difference,) = differences(header(bench), header(bench, device="cuda:0"))
+    assert difference == "device (cpu then, cuda:0 now)"
+
+
+def test_a_framework_concerns_the_cases_that_use_it(bench):
+    records = [measured(case()), measured(case("ort-int8"))]
+    wanted = [(case(), 1), (case("ort-int8"), 1)]
+    now = header(bench, software_onnxruntime_gpu="1.32.0", software_torchvision="0.30")
+    taken = resume(bench, records, wanted, now=now)
+    assert taken.same
+    assert taken.starts == {(case(), 1)}
+    assert taken.differences == ("onnxruntime_gpu (1.31.1 then, 1.32.0 now)",)
+
+
+def test_a_module_is_found_by_the_name_of_its_package(bench, monkeypatch):
+    model = dataclasses.replace(lab.MODEL, requires=("PIL",))
+    bench.registry.provided["model"]["matrix"] = model
+    now = header(bench, software_pillow="14.0")
+    taken = resume(bench, [measured(case())], [(case(), 1)], now=now)
+    assert taken.differences == ("pillow (13.0 then, 14.0 now)",)
+
+
+def test_what_a_framework_tells_once_it_is_imported_is_no_difference(bench):
+    now = header(bench, software_torch_cuda="13.0", software_torch_git="e2d141d")
+    assert resume(bench, [measured(case())], [(case(), 1)], now=now).starts
+
+
+def test_other_pictures_are_measured(bench):
+    stale = measured(case(), preparation=Preparation(prepare_s=0.1, data_digest="squares-0"))
+    taken = resume(bench, [stale], [(case(), 1)])
+    assert taken.same
+    assert not taken.starts
+    assert taken.differences == ("the pictures of squares",)
+
+
+def test_data_whose_package_is_gone_are_no_error(bench, monkeypatch):
+    def absent(argument, settings):
+        raise UnsupportedError("squares needs foolbox")
+
+    bench.registry.provided["dataset"]["squares"] = dataclasses.replace(lab.DATASET, open=absent)
+    taken = resume(bench, [measured(case())], [(case(), 1)])
+    assert taken.differences == ("data of matrix: not here now",)
+
+
+def test_uncommitted_changes_are_the_same_only_where_that_is_known(bench):
+    dirty = {"call_git_dirty": True}
+    assert differences(header(bench, **dirty), header(bench, **dirty)) == [
+        "Benchrack had uncommitted changes that could not be compared"
+    ]
+    edited = {**dirty, "call_git_changes": "c0ffee"}
+    assert differences(header(bench, **edited), header(bench, **edited)) == []
+    (difference,) = differences(header(bench, **edited), header(bench))
+    assert difference == "Benchrack's uncommitted changes (c0ffee then, none now)"
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        Header(run="r0", started="", machine=MACHINE),
+        Header(run="r0", started="", settings={"seed": 0}),
+        Header(run="r0", started="", settings={"seed": 0, "starts": "many"}, machine=MACHINE),
+    ],
+)
+def test_a_file_that_does_not_say_enough_takes_nothing_over(bench, earlier):
+    """Such as one of before resuming was possible, or a strange one."""
+    taken = resume(bench, [measured(case())], [(case(), 1)], earlier=earlier)
+    assert not taken.same
+    assert not taken.starts
+    assert taken.differences
+
+
+def test_a_header_keeps_what_resuming_needs(tmp_path, bench):
+    """By way of a journal, and of the block in pytest-benchmark's JSON."""
+    written = dataclasses.replace(header(bench, settings=Settings(starts=3)), resumes=("r0",))
+    Journal.create(tmp_path / "r1.jsonl", written).close()
+    found = journal.read(tmp_path / "r1.jsonl").header
+    assert found == written
+    assert differences(found, written) == []
+    block = {"schema": 1, **dataclasses.asdict(written)}
+    assert Header.read(json.loads(json.dumps(block))) == written

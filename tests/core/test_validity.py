@@ -1,0 +1,456 @@
+"""Each rule of the verdict on records made by hand; docs/measurement.md names all of them."""
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from benchrack.machines import Accelerator, Cited
+from benchrack.results import (
+    Accuracy,
+    Interval,
+    Latency,
+    Measurement,
+    OutputCheck,
+    Power,
+    Preparation,
+    Steadiness,
+    Surroundings,
+)
+from benchrack.types import Case, Engine, Settings
+from benchrack.validity import (
+    HARMLESS_THROTTLING,
+    PUBLISHED_STARTS,
+    RULES,
+    TOLERANCES,
+    judge,
+    share_of_peak,
+)
+
+DOCS = Path(__file__).parents[2] / "docs/measurement.md"
+LIMITS = [f.name for f in dataclasses.fields(Settings) if f.name.startswith("limit_")]
+CARD = Accelerator(
+    name="card",
+    title="A Card",
+    vendor="us",
+    device_names=Cited(("Card",), "made up", "A"),
+    figures={
+        "base_clock_mhz": Cited(1000, "made up", "A"),
+        "fp32_tflops": Cited(10, "made up", "A"),
+        "int8_tops": Cited(40, "made up", "A"),
+    },
+)
+VALID = Measurement(
+    case=Case(scenario="throughput", model="m", backend="b", batch_size=8),
+    engine=Engine(name="e", version="1", device="Card", precision="fp32"),
+    preparation=Preparation(prepare_s=1, asked_precision="fp32", multiply_accumulates=10**9),
+    seconds_per_batch=(0.01, 0.0101, 0.0099) * 10,
+    images_per_s=Interval(value=800, low=795, high=805),
+    steadiness=Steadiness(
+        transfer="exclude",
+        warmup_s=1,
+        warmup_batches=100,
+        warmup_steady=True,
+        rounds=30,
+        coefficient_of_variation=0.01,
+        unsynchronised_share=0.0,
+    ),
+    output_check=OutputCheck(
+        images=8,
+        reference="ref",
+        max_relative_error=1e-6,
+        cosine=1.0,
+        agreement=1.0,
+        input_spread=0.3,
+    ),
+    power=Power(
+        meters=("nvml",),
+        energy_window_s=2,
+        energy_window_minimum_s=1,
+        energy_window_too_short=False,
+        sm_clock_mhz_median=990,
+    ),
+    surroundings=Surroundings(
+        foreign_cpu_share=0.01, foreign_cpu_resolution=0.001, threads_used=2, usable_cores=2
+    ),
+)
+LATENCY = dataclasses.replace(
+    VALID,
+    case=dataclasses.replace(VALID.case, scenario="latency"),
+    images_per_s=None,
+    latency=Latency(samples=30, p50=Interval(value=10, low=9.9, high=10.1)),
+    steadiness=dataclasses.replace(
+        VALID.steadiness, rounds=None, coefficient_of_variation=None, unsynchronised_share=None
+    ),
+)
+
+
+def but(measurement=VALID, **parts):
+    """The measurement, with fields of its parts changed: `but(power={"energy_window_s": 1})`."""
+    changed = {
+        name: dataclasses.replace(getattr(measurement, name), **value)
+        if isinstance(value, dict)
+        else value
+        for name, value in parts.items()
+    }
+    return dataclasses.replace(measurement, **changed)
+
+
+def reason(measurement, card=CARD, **settings):
+    """The only reason against a measurement, or None."""
+    reasons = judge(measurement, Settings(**settings), card)
+    assert len(reasons) <= 1, reasons
+    return reasons[0] if reasons else None
+
+
+@pytest.mark.parametrize("measurement", [VALID, LATENCY], ids=["throughput", "latency"])
+def test_nothing_is_said_against_a_clean_record(measurement):
+    assert judge(measurement, Settings(), CARD) == ()
+    assert judge(measurement, Settings(), None) == ()
+
+
+def test_nothing_is_held_against_what_was_not_measured():
+    bare = Measurement(
+        case=VALID.case,
+        engine=VALID.engine,
+        preparation=Preparation(prepare_s=1),
+        seconds_per_batch=(0.01,),
+    )
+    assert judge(bare, Settings(), CARD) == ()
+
+
+def test_a_reason_begins_with_its_rule():
+    spoilt = but(steadiness={"warmup_steady": False}, surroundings={"foreign_cpu_share": 0.5})
+    reasons = judge(spoilt, Settings(), CARD)
+    assert [text.partition(": ")[0] for text in reasons] == ["not-steady", "foreign-load"]
+
+
+# not-steady, noisy, unsynchronised ---------------------------------------------------------------
+
+
+def test_warm_up_without_a_steady_state():
+    assert reason(but(steadiness={"warmup_steady": False, "warmup_s": 10.02})) == (
+        "not-steady: no steady state was seen in 10 s of warm-up"
+    )
+
+
+@pytest.mark.parametrize("measurement", [VALID, LATENCY], ids=["throughput", "latency"])
+@pytest.mark.parametrize(("sign", "word"), [(1, "longer"), (-1, "less")])
+def test_a_drift_while_measuring(measurement, sign, word):
+    samples = tuple(0.01 * (1 + sign * 0.005 * i) for i in range(30))
+    found = reason(but(measurement, seconds_per_batch=samples))
+    assert re.fullmatch(rf"not-steady: the last third took \d+\.\d% {word} than .* 5.0%\)", found)
+    assert reason(but(measurement, seconds_per_batch=samples), limit_drift=0.2) is None
+
+
+def test_a_drift_explains_a_wide_interval():
+    samples = tuple(0.01 * (1 + 0.02 * i) for i in range(30))
+    drifting = but(
+        seconds_per_batch=samples,
+        images_per_s=Interval(value=800, low=600, high=1000),
+        steadiness={"coefficient_of_variation": 0.2},
+    )
+    assert reason(drifting).startswith("not-steady: ")
+
+
+def test_rounds_that_vary():
+    noisy = but(steadiness={"coefficient_of_variation": 0.12})
+    assert reason(noisy) == "noisy: rounds vary by 12.0% (limit 10.0%)"
+    assert reason(noisy, limit_variation=0.2) is None
+
+
+@pytest.mark.parametrize(("low", "high"), [(752, 805), (795, 848)])
+def test_a_wide_interval(low, high):
+    wide = but(images_per_s=Interval(value=800, low=low, high=high))
+    assert reason(wide) == "noisy: known to ±6.0% only (limit ±5.0%)"
+    assert reason(wide, limit_interval=0.1) is None
+
+
+def test_an_interval_that_could_not_be_had():
+    few = but(images_per_s=Interval(value=800), seconds_per_batch=(0.01,) * 3)
+    assert reason(few) == "noisy: 3 rounds are too few for an interval"
+    single = but(LATENCY, latency=Latency(samples=2), seconds_per_batch=(0.01,) * 2)
+    assert reason(single) == "noisy: 2 samples are too few for an interval"
+
+
+def test_a_wide_interval_of_latency():
+    wide = but(LATENCY, latency={"p50": Interval(value=10, low=9, high=10.1)})
+    assert reason(wide) == "noisy: known to ±10.0% only (limit ±5.0%)"
+
+
+def test_work_that_was_not_waited_for():
+    early = but(steadiness={"unsynchronised_share": 0.9})
+    assert reason(early) == (
+        "unsynchronised: 90% of a batch's time passed after the session said that it was done "
+        "(limit 10%)"
+    )
+    assert reason(early, limit_unsynchronised=0.95) is None
+
+
+# fell-back, unfused-int8 -------------------------------------------------------------------------
+
+
+def test_what_a_backend_says_of_itself():
+    assert reason(but(engine={"deviations": ("a", "b")})) == "fell-back: a; b"
+
+
+def test_another_precision_than_was_asked_for():
+    found = reason(but(engine={"precision": "tf32"}))
+    assert found == "fell-back: fp32 was asked for, and tf32 was computed"
+
+
+def test_the_cpu_where_a_card_was_asked_for():
+    on_cpu = but(engine={"device": "cpu"})
+    assert reason(on_cpu) == "fell-back: A Card was asked for, and the CPU computed"
+    assert reason(on_cpu, card=None) is None
+
+
+def int8(done, total=53, **engine):
+    nodes = {"low_precision_nodes": done, "compute_nodes": total, "precision": "int8"}
+    return but(engine=nodes | engine, preparation={"asked_precision": "int8"})
+
+
+def test_int8_that_is_partly_float():
+    unfused = int8(33, precision="int8 (33), fp32 (20)")
+    expected = "unfused-int8: 33 of 53 convolutions and matrix products ran in INT8"
+    assert reason(unfused) == expected
+    assert (
+        reason(but(unfused, engine={"deviations": ("20 of 53 did not run in INT8",)})) == expected
+    )
+    assert reason(unfused, limit_int8_share=0.6) is None
+    assert reason(int8(53)) is None
+
+
+def test_int8_of_which_nothing_is_int8_fell_back():
+    none = int8(0, precision="fp32", deviations=("53 of 53 did not run in INT8",))
+    assert reason(none) == "fell-back: 53 of 53 did not run in INT8"
+    assert reason(int8(0, precision="fp32")).startswith("fell-back: int8 was asked for")
+
+
+def test_int8_that_is_partly_float_and_ran_elsewhere():
+    both = int8(33, deviations=("20 of 53 ran outside TensorRT", "20 of 53 did not run in INT8"))
+    found = judge(both, Settings(), CARD)
+    assert [text.partition(":")[0] for text in found] == ["fell-back", "unfused-int8"]
+
+
+# output-mismatch ---------------------------------------------------------------------------------
+
+
+# Errors and 1 − cosine of real sessions on a CPU against pytorch-fp32, the worst and the best of
+# five networks (docs/measurement.md).
+MEASURED = {
+    "fp32 on another engine": (1.04e-5, 1.9e-11),
+    "rounded to TF32, best": (1.0e-3, 1.5e-7),
+    "rounded to TF32, worst": (1.4e-2, 2.6e-5),
+    "fp16, worst": (1.45e-2, 3.8e-5),
+    "bf16, best": (1.3e-2, 5.3e-5),
+    "bf16, worst": (1.37e-1, 1.9e-3),
+    "int8, worst": (7.0e-1, 2.1e-2),
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "ran"),
+    [
+        ("fp32", "fp32 on another engine"),
+        ("tf32", "rounded to TF32, worst"),
+        ("fp16", "fp16, worst"),
+        ("bf16", "bf16, worst"),
+        ("int8", "int8, worst"),
+        ("fp8", "bf16, worst"),
+    ],
+)
+def test_what_a_precision_really_costs_is_tolerated(asked, ran):
+    assert reason(computed(asked, *MEASURED[ran])) is None
+
+
+@pytest.mark.parametrize("ran", ["rounded to TF32, best", "bf16, best", "int8, worst"])
+def test_fp32_is_told_from_all_below_it(ran):
+    assert reason(computed("fp32", *MEASURED[ran])).startswith("output-mismatch: largest error")
+
+
+def test_int8_is_told_from_fp16():
+    assert reason(computed("fp16", *MEASURED["int8, worst"])).startswith("output-mismatch: ")
+
+
+@pytest.mark.parametrize(("error", "distance"), [(1e-3, 0.0), (0.0, 1e-6)])
+def test_either_tolerance_is_enough(error, distance):
+    found = reason(computed("fp32", error, distance))
+    assert found.startswith("output-mismatch: largest error")
+    assert found.endswith("against ref")
+    assert reason(computed("fp32", error, distance), limit_output_error=200) is None
+
+
+def computed(asked, error, distance):
+    return but(
+        engine={"precision": asked},
+        preparation={"asked_precision": asked},
+        output_check={"max_relative_error": error, "cosine": 1 - distance},
+    )
+
+
+def test_outputs_that_do_not_differ_between_inputs():
+    """Whatever they are compared with: the reference may be as broken."""
+    same = but(output_check={"input_spread": 1e-6, "max_relative_error": 0.0})
+    assert "of different inputs differ by 1e-06" in reason(same)
+    assert reason(same, limit_spread=0.0) is None
+
+
+@pytest.mark.parametrize("error", [math.inf, math.nan])
+def test_outputs_that_are_not_numbers(error):
+    broken = but(output_check={"max_relative_error": error, "cosine": 0.0, "input_spread": 0.0})
+    assert reason(broken) == "output-mismatch: outputs are not finite numbers"
+
+
+def test_accuracy_is_judged_by_the_cosine_over_all_pictures():
+    accuracy = but(
+        images_per_s=None, steadiness=None, output_check=None, power=None, surroundings=None
+    )
+    far = but(accuracy, accuracy=Accuracy(images=20, logit_cosine=0.9999))
+    assert reason(far).startswith("output-mismatch: 1 − cosine 0.0001 (tolerance 1e-08)")
+    assert reason(but(accuracy, accuracy=Accuracy(images=20, logit_cosine=1.0))) is None
+
+
+def test_tolerances_grow_as_mantissas_shrink():
+    order = [TOLERANCES[name] for name in ("fp64", "fp32", "tf32", "fp16", "bf16", "int8")]
+    assert order == sorted(order)
+
+
+# throttled, shared-device, foreign-load, oversubscribed-cpu ---------------------------------------
+
+
+def test_throttle_reasons():
+    hot = but(power={"throttle_reasons": ("sw_power_cap", "hw_thermal_slowdown", "hw_slowdown")})
+    assert reason(hot) == "throttled: hw_thermal_slowdown, hw_slowdown"
+    assert reason(but(power={"throttle_reasons": tuple(HARMLESS_THROTTLING)})) is None
+
+
+def test_clocks_below_a_share_of_the_base_clock():
+    slow = but(power={"sm_clock_mhz_median": 740})
+    assert reason(slow) == ("throttled: the card ran at 740 MHz, 74% of its base clock (limit 75%)")
+    assert reason(slow, limit_clock_share=0.7) is None
+    assert reason(slow, card=None) is None
+    assert reason(but(power={"sm_clock_mhz_median": 750})) is None
+
+
+def test_other_processes_on_the_card():
+    shared = but(surroundings={"other_processes": ("process 7", "process 9")})
+    assert reason(shared) == "shared-device: also on the card: process 7, process 9"
+    assert reason(shared, limit_other_processes=1) == reason(shared)
+    assert reason(shared, limit_other_processes=2) is None
+
+
+def test_foreign_load():
+    loaded = but(surroundings={"foreign_cpu_share": 0.08})
+    assert reason(loaded) == "foreign-load: other processes took 8.0% of the CPU (limit 5.0%)"
+    assert reason(loaded, limit_foreign_load=0.1) is None
+    unknown = but(surroundings={"foreign_cpu_share": 0.08, "foreign_cpu_resolution": None})
+    assert reason(unknown) == reason(loaded)
+
+
+@pytest.mark.parametrize(("share", "flagged"), [(0.15, False), (0.16, True), (1.0, True)])
+def test_what_the_clock_can_not_resolve_is_not_held_against_it(share, flagged):
+    """0.2 s: a tick of 10 ms at each edge is 10 %."""
+    short = but(surroundings={"foreign_cpu_share": share, "foreign_cpu_resolution": 0.1})
+    assert (reason(short) is not None) == flagged
+
+
+def test_more_threads_than_usable_cores():
+    crowded = but(surroundings={"threads_used": 4})
+    assert reason(crowded) == "oversubscribed-cpu: 4 threads on 2 usable cores"
+    assert reason(crowded, limit_threads_per_core=2) is None
+    assert reason(but(surroundings={"threads_used": None})) is None
+
+
+# power-window-too-short, impossible, too-few-starts -----------------------------------------------
+
+
+def test_a_power_window_that_is_too_short():
+    short = but(power={"energy_window_s": 0.5, "energy_window_too_short": True})
+    assert reason(short) == "power-window-too-short: energy over 0.5 s; its sensor needs 1 s"
+    assert reason(short, limit_power_window=0.5) is None
+    assert reason(VALID, limit_power_window=3).startswith("power-window-too-short")
+    assert reason(but(power={"energy_window_s": None})) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "images_per_s", "flagged"),
+    [
+        ("fp32", 5_000 * 2.24, False),  # Winograd saves as much
+        ("fp32", 5_000 * 2.26, True),
+        ("int8", 20_000 * 0.99, False),
+        ("int8", 20_000 * 1.01, True),
+        ("fp16", 10**9, False),  # nobody published a peak
+    ],
+)
+def test_a_rate_above_the_cards_peak(asked, images_per_s, flagged):
+    rate = Interval(value=images_per_s, low=images_per_s, high=images_per_s)
+    found = but(
+        images_per_s=rate, engine={"precision": asked}, preparation={"asked_precision": asked}
+    )
+    assert (reason(found) is not None) == flagged
+    assert reason(found, card=None) is None
+    assert reason(found, limit_peak_share=2) is None
+
+
+def test_what_an_impossible_rate_says():
+    rate = Interval(value=15_000, low=15_000, high=15_000)
+    assert reason(but(images_per_s=rate)) == (
+        "impossible: 300% of the card's published peak (limit 225%)"
+    )
+
+
+def test_published_rates_of_real_cards_are_possible():
+    """VGG-16 (15.47e9 multiply-accumulates) in FP32 at 708 images/s on a V100 (15.7e12
+    operations/s): apache/mxnet, its page on performance. More than its peak, by Winograd."""
+    v100 = dataclasses.replace(CARD, figures={"fp32_tflops": Cited(15.7, "NVIDIA", "B")})
+    vgg = but(
+        images_per_s=Interval(value=708.43, low=708, high=709),
+        preparation={"multiply_accumulates": 15_470_000_000},
+    )
+    assert share_of_peak(vgg, v100) == pytest.approx(1.396, abs=0.001)
+    assert reason(vgg, card=v100) is None
+
+
+def test_the_share_of_peak_is_of_all_devices():
+    assert share_of_peak(VALID, CARD) == pytest.approx(2e9 * 800 / 10e12)
+    four = but(case={"device_count": 4})
+    assert share_of_peak(four, CARD) == pytest.approx(2e9 * 800 / 40e12)
+    assert share_of_peak(but(preparation={"multiply_accumulates": 0}), CARD) is None
+
+
+def test_the_share_of_peak_of_a_latency_is_that_of_its_median_batch():
+    assert share_of_peak(LATENCY, CARD) == pytest.approx(2e9 * 800 / 10e12)
+    two = but(LATENCY, case={"device_count": 2})
+    assert share_of_peak(two, CARD) == pytest.approx(share_of_peak(LATENCY, CARD))
+    assert share_of_peak(but(LATENCY, latency=Latency(samples=2)), CARD) is None
+
+
+def test_one_start_is_no_reason_unless_it_is_to_be_published():
+    assert reason(VALID, starts=1) is None
+    assert reason(VALID, starts=1, publish=True) == (
+        "too-few-starts: a published number needs 6 starts (found 1)"
+    )
+    assert reason(VALID, starts=PUBLISHED_STARTS, publish=True) is None
+
+
+# docs --------------------------------------------------------------------------------------------
+
+
+def test_docs_have_a_heading_for_every_rule_and_no_other():
+    section = DOCS.read_text().split("\n## The verdict\n")[1].split("\n## ")[0]
+    assert re.findall(r"^### (\S+)$", section, re.M) == list(RULES)
+
+
+@pytest.mark.parametrize("key", LIMITS)
+def test_docs_name_every_threshold_with_its_default(key):
+    default = getattr(Settings(), key)
+    assert re.search(rf"`{key}` \({default:g}\)", DOCS.read_text())
+
+
+def test_docs_print_the_tolerances():
+    text = DOCS.read_text()
+    for name, (error, distance) in TOLERANCES.items():
+        assert re.search(rf"\| {name.upper()} .*\| {error:g} \| {distance:g} \|", text), name
