@@ -1,5 +1,5 @@
-"""What is there, as text: registered backends, models, data sets, hardware, meters, sweeps, plugins,
-and the products in the cache."""
+"""What is there, as text: registered backends, models, data sets, hardware, meters, sweeps and
+plugins, and the products in the cache."""
 
 from __future__ import annotations
 

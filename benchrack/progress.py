@@ -24,13 +24,15 @@ class Writer(Protocol):
 
 
 class ProgressLine:
-    """Shows a text until the next one, or until it is cleared; `stream` None shows nothing."""
+    """Shows a text until the next one, or until it is cleared; with None for one, nothing."""
 
-    def __init__(self, writer: Writer, stream: TextIO | None) -> None:
+    def __init__(self, writer: Writer | None, stream: TextIO | None) -> None:
         self._writer, self._stream = writer, stream
 
     def show(self, text: str) -> None:
         """Draw the text in what is left of the line, shortened to fit."""
+        if self._writer is None:
+            return
         room = self._writer.fullwidth - self._writer.width_of_current_line - 2
         if room >= SHORTEST:
             self._draw(" " + (text if len(text) <= room else text[: room - 1] + "…"))

@@ -99,10 +99,9 @@ def _open(config: pytest.Config, planned: dict[str, Planned]) -> None:
     """Everything that the cases need, and the run's journal."""
     registry, spanned = registry_of(config), sweep_of(config)
     reporter = config.pluginmanager.get_plugin("terminalreporter")
+    writer = None if reporter is None else config.get_terminal_writer()
     shown = reporter is not None and reporter.isatty
-    config.stash[PROGRESS] = ProgressLine(
-        config.get_terminal_writer(), terminal_stream() if shown else None
-    )
+    config.stash[PROGRESS] = ProgressLine(writer, terminal_stream() if shown else None)
     device = resolve(pytest_options.text(config, "device") or "auto")[0]
     bench = Bench(registry=registry, settings=spanned.settings, device=device)
     _open_data(bench, {plan.case for plan in planned.values()})
@@ -205,6 +204,7 @@ def measured(
     planned = planned_by(request.node)
     assert planned is not None
     settings = sweep_of(config).settings
+    machine = str(run.header.machine.get("machine", ""))
     fresh, publishing = settings.starts > 1, settings.publish
 
     def measure(case: Case) -> Measurement:
@@ -229,7 +229,7 @@ def measured(
             return eta.timed(case, attempt)
 
         found = _outcome_of(timed, run, case, nodeid)
-        measurement = dataclasses.replace(found, start=planned.start)
+        measurement = dataclasses.replace(found, start=planned.start, machine=machine)
         run.record(measurement, nodeid)
         request.node.user_properties.append(("benchrack", headline(measurement)))
         stats = replay(measurement.seconds_per_batch, {"benchrack": to_record(measurement)})

@@ -238,7 +238,8 @@ class Measurement:
     `seconds_per_batch` holds one datum a round (throughput), one a batch (latency, accuracy); it
     becomes pytest-benchmark's `stats.data` and is left out of the flat record. `share_of_peak` is
     model operations × images/s ÷ the published peak of the card at that arithmetic; `start` numbers
-    the fresh processes that measured the case; `reasons` are the verdict, empty if it is valid.
+    the fresh processes that measured the case; `machine` is the digest that the run's provenance
+    stands behind; `reasons` are the verdict, empty if it is valid.
     """
 
     case: Case = part()
@@ -256,6 +257,7 @@ class Measurement:
     world: World | None = part("world_", default=None)
     share_of_peak: float | None = None
     start: int = 1
+    machine: str = ""
     reasons: tuple[str, ...] = ()
 
     @property

@@ -18,7 +18,7 @@ pytest_plugins = ["pytester"]
 FAKES = Path(__file__).parents[1] / "fakes"
 
 CONFTEST = f"""
-import os, signal, sys, threading
+import dataclasses, os, signal, sys, threading
 sys.path.insert(0, {str(FAKES)!r})
 import laboratory as lab
 from benchrack import hookimpl
@@ -41,6 +41,8 @@ def terminated(images, matrix):
     os.kill(PYTEST, signal.SIGTERM)
     threading.Event().wait(60)
 
+FALLEN = dataclasses.replace(lab.ENGINE, deviations=("it ran on the CPU",))
+
 def segfault(images, matrix):
     os.kill(os.getpid(), signal.SIGSEGV)
 
@@ -62,6 +64,7 @@ def benchrack_backends():
         lab.backend("full", compute=full),
         lab.backend("segfault", compute=segfault),
         lab.backend("hanging", compute=hanging),
+        lab.backend("fallen", engine=FALLEN),
         lab.backend("ctrl-c", compute=ctrl_c),
         lab.backend("late-ctrl-c", compute=interrupted_when_measuring),
         lab.backend("terminated", compute=terminated),
@@ -425,12 +428,14 @@ def test_a_debugger_gets_the_case_in_its_own_process(lab):
 
 
 def test_rows_that_are_not_valid_fail_when_pytest_is_strict(lab):
-    """These tiny rounds scatter; plain pytest shows the reason, --strict makes it a failure."""
-    scattered = ("-k", "b1 and throughput", "--set=limit_variation=0")
-    lab(*scattered).assert_outcomes(passed=1)
-    result = lab(*scattered, "--strict")
+    """Plain pytest shows the reason under the table, --strict makes it a failure."""
+    fallen = ("-k", "b1 and throughput", "--backends=fallen")
+    result = lab(*fallen)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*not valid, fell-back: it ran on the CPU*"])
+    result = lab(*fallen, "--strict")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*not valid: noisy: rounds vary by*"])
+    result.stdout.fnmatch_lines(["*not valid: *fell-back: it ran on the CPU*"])
     assert the_json_files(lab.path)[-1]["benchmarks"]
 
 

@@ -330,3 +330,12 @@ def test_another_scenario_of_the_case_is_not_taken_for_it(lab):
     both = load([old, files(lab)[-1]])
     assert throughput_table(both)
     assert latency_table(both)
+
+
+def test_without_pytests_terminal_the_same_is_measured(lab):
+    lab("--batch-sizes=1")
+    (old,) = files(lab)
+    lab("-p", "no:terminal", "--batch-sizes=1,2", f"--resume={old}")
+    new = files(lab)[-1]
+    assert batches(new) == [2]
+    assert statuses(new) == {1: "resumed"}
