@@ -17,6 +17,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,6 +36,7 @@ from benchrack.types import Backend, Case, Engine, LoadedModel, PrepareRequest, 
 MODEL, BATCH_SIZE = "digits-cnn", 64
 SETTINGS = Settings(threads=1, warmup_limit_s=4, time_limit_s=2, inputs_mib=16)
 BUSY = "while True: pass"
+QUEUE = 8
 
 
 @dataclasses.dataclass
@@ -82,14 +84,22 @@ class Stalling(Wrapped):
 
 @dataclasses.dataclass
 class Early(Wrapped):
-    """Computes in a thread, as a device would, and does not wait for it."""
+    """Computes in a thread, as a device would, and does not wait for it; a few batches queue."""
 
     thread: ThreadPoolExecutor = dataclasses.field(default_factory=lambda: ThreadPoolExecutor(1))
-    last: Future[Any] | None = None
+    room: threading.Semaphore = dataclasses.field(
+        default_factory=lambda: threading.Semaphore(QUEUE)
+    )
 
-    def run(self, placed: Any) -> Any:
-        self.last = self.thread.submit(self.session.run, placed)
-        return self.last
+    def run(self, placed: Any) -> Future[Any]:
+        self.room.acquire()
+        return self.thread.submit(self._run, placed)
+
+    def _run(self, placed: Any) -> Any:
+        try:
+            return self.session.run(placed)
+        finally:
+            self.room.release()
 
     def synchronize(self) -> None:
         return None

@@ -7,6 +7,7 @@ the network was cut, since the kernel asks for signs of life.
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import time
@@ -28,6 +29,7 @@ class Connection:
         self.name = name
         self._socket = connected
         self._buffer = b""
+        self._silence_limit_s = silence_limit_s
         probe_s = max(1, round(silence_limit_s / 3))
         for option, value in (
             (socket.TCP_NODELAY, 1),
@@ -59,8 +61,8 @@ class Connection:
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Raises NodeError where the other end is gone."""
-        self._socket.settimeout(None)  # the kernel's own limit ends it
         try:
+            self._socket.settimeout(None)  # the kernel's own limit ends it
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except OSError as error:
             raise self._gone(error) from error
@@ -102,7 +104,9 @@ class Connection:
         self._socket.close()
 
     def _gone(self, error: OSError) -> NodeError:
-        return NodeError(f"the line to {self.name} broke: {error.strerror or error}")
+        silent = error.errno == errno.ETIMEDOUT
+        reason = f"no sign of life for {self._silence_limit_s:g} s" if silent else error.strerror
+        return NodeError(f"the line to {self.name} broke: {reason or error}")
 
 
 @dataclass(slots=True)

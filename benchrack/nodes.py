@@ -142,7 +142,7 @@ def _in_words(what: str, here: Any, there: Any, name: str) -> str:
         pairs = zip([*here, "none"], [*there, "none"], strict=False)
         first, other = next(pair for pair in pairs if pair[0] != pair[1])
         return (
-            f"{what}: {len(here)} on node 0, {len(there)} on {name}; the first that differ: "
-            f"{first}, {other}"
+            f"{what}: {len(here)} on node 0, {len(there)} on {name}; the first that differ are "
+            f"{first!r} and {other!r}"
         )
     return f"{what}: {here} on node 0, {there} on {name}"

@@ -82,6 +82,17 @@ def add_options(parser: pytest.Parser) -> None:
         "same code and machine; repeatable. Write --resume=FILE in one word",
     )
     option(
+        "--nnodes",
+        metavar="N",
+        help="machines of this run, each with the same command (default: 1; under srun, Slurm's)",
+    )
+    option("--node-rank", metavar="K", help="which of them this is; 0 keeps the results")
+    option(
+        "--rdzv-endpoint",
+        metavar="HOST[:PORT]",
+        help="node 0 as the others reach it, and a port that is free there (default: 29400)",
+    )
+    option(
         "--disable-plugins",
         default="",
         metavar="A,B",

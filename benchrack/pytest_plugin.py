@@ -16,7 +16,13 @@ from typing import Any
 
 import pytest
 
-from benchrack import pytest_cases, pytest_options, pytest_replay, pytest_without_benchmark
+from benchrack import (
+    pytest_cases,
+    pytest_nodes,
+    pytest_options,
+    pytest_replay,
+    pytest_without_benchmark,
+)
 from benchrack.bench import Bench
 from benchrack.devices import resolve
 from benchrack.errors import (
@@ -25,22 +31,22 @@ from benchrack.errors import (
     UnsupportedError,
 )
 from benchrack.eta import Eta
-from benchrack.executors import Executor, InProcess, Setup, Worker
+from benchrack.executors import Executor
 from benchrack.hardware.detection import detect
 from benchrack.machines import Accelerator, Server
 from benchrack.memory import smaller_did_not_fit
-from benchrack.metering import measure_idle, open_meters
+from benchrack.placement import capacity
 from benchrack.progress import ProgressLine, position, terminal_stream
 from benchrack.provenance import Facts, flat, gather
 from benchrack.pytest_cases import (
     CASES,
     REGISTRY,
     Planned,
-    conftests_of,
     planned_by,
     registry_of,
     sweep_of,
 )
+from benchrack.pytest_executors import executor_of
 from benchrack.pytest_report import headline, print_results, write_results
 from benchrack.pytest_resume import Resumed, resume
 from benchrack.results import Measurement, to_record
@@ -69,8 +75,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # A fixture can't depend on `benchmark` only if there is one: so one of two modules defines it.
     present = config.pluginmanager.hasplugin("benchmark")
     replay = pytest_replay if present else pytest_without_benchmark
-    for module in (pytest_cases, replay):
+    for module in (pytest_cases, pytest_nodes, replay):
         config.pluginmanager.register(module, module.__name__)
+    pytest_nodes.configure(config)
     config.stash[CASES] = {}
     if asked := config.getoption("benchmark_json", None):
         with contextlib.suppress(OSError):  # pytest-benchmark says why it can't write
@@ -91,6 +98,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     try:
         _open(config, planned)
     except BenchrackError as error:
+        config.stash[pytest_nodes.REASON] = str(error)
         raise pytest.UsageError(str(error)) from error
     _end_on_sigterm(config)
 
@@ -102,13 +110,15 @@ def _open(config: pytest.Config, planned: dict[str, Planned]) -> None:
     writer = None if reporter is None else config.get_terminal_writer()
     shown = reporter is not None and reporter.isatty
     config.stash[PROGRESS] = ProgressLine(writer, terminal_stream() if shown else None)
-    device = resolve(pytest_options.text(config, "device") or "auto")[0]
-    bench = Bench(registry=registry, settings=spanned.settings, device=device)
-    _open_data(bench, {plan.case for plan in planned.values()})
+    devices = resolve(pytest_options.text(config, "device") or "auto")
+    bench = Bench(registry=registry, settings=spanned.settings, device=devices[0])
+    cases = {plan.case for plan in planned.values()}
+    _open_data(bench, cases)
+    capacities = pytest_nodes.agree(config, planned, bench.device.kind, capacity(devices))
     topics = gather(registry.provenance.values())
     config.stash[TOPICS] = topics
     command = ("pytest", *map(str, config.invocation_params.args))
-    header = new_header(spanned.name, command, flat(topics), spanned.settings, device)
+    header = new_header(spanned.name, command, flat(topics), spanned.settings, bench.device)
     resumed = config.stash[RESUMED] = resume(config, header, bench, planned)
     run = Run.begin(
         pytest_options.results_folder(config), dataclasses.replace(header, resumes=resumed.runs)
@@ -118,33 +128,13 @@ def _open(config: pytest.Config, planned: dict[str, Planned]) -> None:
         run.note(planned[nodeid].case, "resumed", reason, nodeid)
     config.stash[RUN] = run
     config.stash[ETA] = Eta(spanned.settings, lambda case: _pictures(bench, case))
-    config.stash[SERVER] = _server(bench), bench.card
-    config.stash[EXECUTOR] = _executor(config, bench)
-
-
-def _executor(config: pytest.Config, bench: Bench) -> Executor:
-    """In this process where a debugger is asked for; else a worker process. Idle power is measured
-    here, once, while nothing runs yet."""
+    leads = not pytest_nodes.follows(config)
+    config.stash[SERVER] = (_server(bench), bench.card) if leads else (None, None)
     config.stash[PROGRESS].show("[measuring idle power]")
-    opened = open_meters(bench.registry.meters.values(), [bench.device])
-    idle = measure_idle(opened.meters)
-    config.stash[PROGRESS].clear()
-    if bench.settings.executor == "in-process" or config.getoption("usepdb", False):
-        bench.meters, bench.idle = opened, idle
-        return InProcess(bench)
-    opened.close()
-    return Worker(
-        Setup(
-            settings=bench.settings,
-            device=bench.device,
-            cache=str(bench.cache.root),
-            idle=idle,
-            disabled=pytest_options.disabled_plugins(config),
-            conftests=tuple(
-                path for plugin in conftests_of(config) if (path := getattr(plugin, "__file__", ""))
-            ),
-        )
+    config.stash[EXECUTOR] = executor_of(
+        config, bench, devices, capacities, {case.device_count for case in cases}
     )
+    config.stash[PROGRESS].clear()
 
 
 def _open_data(bench: Bench, cases: set[Case]) -> None:
@@ -219,7 +209,8 @@ def measured(
             progress.show(f"[{position(number, run.total, left_s())}, {case.id}: {phase}]")
 
         def attempt() -> Measurement:
-            if reason := beyond_server(case, *config.stash[SERVER]):
+            share = pytest_nodes.share_of(config, case)
+            if reason := beyond_server(share, *config.stash[SERVER]):
                 raise UnsupportedError(reason)
             if reason := smaller_did_not_fit(case, run.outcomes):
                 raise OutOfMemoryError(reason)
@@ -261,7 +252,8 @@ def _outcome_of(
         pytest.skip(f"out of memory: {error}")
     except BenchrackError as error:
         run.note(case, "failed", str(error), nodeid)
-        pytest.fail(f"{error}\n{getattr(error, 'details', '')}".rstrip(), pytrace=False)
+        text = f"{error}\n{getattr(error, 'details', '')}".rstrip()
+        raise pytest.fail.Exception(text, pytrace=False) from None
     except (KeyboardInterrupt, SystemExit, pytest.exit.Exception) as error:  # Ctrl-C, SIGTERM
         run.note(case, "interrupted", str(error) or type(error).__name__, nodeid)
         raise
@@ -332,7 +324,11 @@ def pytest_terminal_summary(
     if REGISTRY in config.stash:
         for problem in config.stash[REGISTRY].problems:
             terminalreporter.write_line(f"benchrack: {problem}", yellow=True)
-    if (run := config.stash.get(RUN, None)) is not None:
+    if (run := config.stash.get(RUN, None)) is None:
+        return
+    if pytest_nodes.follows(config):
+        pytest_nodes.print_line(terminalreporter, config, run)
+    else:
         print_results(terminalreporter, run, config.stash[RESUMED].files)
 
 

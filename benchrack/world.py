@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from benchrack.bench import silent
-from benchrack.errors import UnsupportedError
+from benchrack.errors import PeerLostError, UnsupportedError
 from benchrack.executors import Alarm, Executor, Progress, Setup, Worker
 from benchrack.joining import interface_of
 from benchrack.metering import Idle
@@ -85,7 +85,8 @@ class World:
         """Measure a case with this machine's part of a world, after launching a new one if told."""
         if launch is not None:
             self._launch(case.device_count, launch)
-        assert self._launcher is not None
+        if self._launcher is None:
+            raise PeerLostError("this machine's processes have ended")
         return self._launcher.run(case, progress)
 
     def _launch(self, size: int, launch: Launch) -> None:

@@ -8,6 +8,7 @@ run and those that it resumes are one: it measured what they lack.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -132,6 +133,12 @@ def _concerns(miss: Miss, run: Run, group: Sequence[Record]) -> bool:
 
 def _of_run(misses: Sequence[Miss], run: Run) -> tuple[Miss, ...]:
     return tuple(m for m in misses if m.run == run)
+
+
+def rates_of(starts: Sequence[Record]) -> list[Interval]:
+    """Images/s of each start that measured them."""
+    rates = [start.measurement.images_per_s for start in starts]
+    return [rate for rate in rates if rate is not None and math.isfinite(rate.value)]
 
 
 def over_starts(intervals: Sequence[Interval]) -> Interval:

@@ -16,6 +16,7 @@ from benchrack.reports.latency import latency_table
 from benchrack.reports.layout import Cell, Table
 from benchrack.reports.power import power_table
 from benchrack.reports.records import Results, Run
+from benchrack.reports.scaling import batch_power_table, batch_scaling_table, device_scaling_table
 from benchrack.reports.throughput import throughput_table
 from benchrack.results import SCHEMA, flatten, to_record
 
@@ -25,8 +26,16 @@ WIDTH = 100
 
 
 def tables(results: Results) -> list[Table]:
-    """The tables that the results fill: throughput, power, latency, accuracy versus precision."""
-    makers = (throughput_table, power_table, latency_table, accuracy_table)
+    """The tables that the results fill: throughput and its scaling, power, latency, accuracy."""
+    makers = (
+        throughput_table,
+        device_scaling_table,
+        batch_scaling_table,
+        batch_power_table,
+        power_table,
+        latency_table,
+        accuracy_table,
+    )
     return [table for make in makers if (table := make(results)) is not None]
 
 
@@ -182,7 +191,7 @@ def _json(results: Results) -> str:
 
 def _record_rows(results: Results) -> list[dict[str, Any]]:
     return [
-        {**_origin(r.run), "status": "measured", **to_record(r.measurement)}
+        {**_origin(r.run), "status": "measured", **to_record(r.measurement), **_origin(r.run)}
         for r in results.records
     ]
 

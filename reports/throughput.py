@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 
 from benchrack.reports.layout import (
@@ -20,9 +19,8 @@ from benchrack.reports.layout import (
     words,
 )
 from benchrack.reports.numbers import figure, half_width
-from benchrack.reports.pooling import Pool, modes_of_starts, over_starts, pool
+from benchrack.reports.pooling import Pool, modes_of_starts, over_starts, pool, rates_of
 from benchrack.reports.records import Results
-from benchrack.results import Interval
 
 COPIES = {
     "include": "Copies to the device and back are inside the time.",
@@ -75,15 +73,10 @@ def _belongs(p: Pool, row: Mapping[int, Pool]) -> bool:
     )
 
 
-def _rates(p: Pool) -> list[Interval]:
-    rates = [start.measurement.images_per_s for start in p.starts]
-    return [rate for rate in rates if rate is not None and math.isfinite(rate.value)]
-
-
 def _cell(p: Pool | None, footnotes: Footnotes) -> Cell:
     if p is None:
         return EMPTY
-    rates = _rates(p)
+    rates = rates_of(p.starts)
     notes = footnotes.of(p, remarks=modes_of_starts([rate.value for rate in rates], "images/s"))
     if not p.starts:
         return missed(p, notes)

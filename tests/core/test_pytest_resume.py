@@ -67,8 +67,8 @@ inputs_mib = 1
 """
 
 # The checkout may be edited between the two runs of a test; wheels have no commit either.
-ALWAYS = ("-p", "benchrack.pytest_plugin", "--sweep=mine.toml", "--color=no")
-ALWAYS += ("--disable-plugins=call", "-rs", "-v")
+ALWAYS = ("-p", "benchrack.pytest_plugin", "--sweep=mine.toml", "--disable-plugins=call")
+SHOWN = ("--color=no", "-rs", "-v")
 
 
 @pytest.fixture
@@ -90,10 +90,10 @@ def lab(pytester, monkeypatch):
     )
 
     def run(*arguments):
-        return pytester.runpytest(*ALWAYS, *arguments)
+        return pytester.runpytest(*ALWAYS, *SHOWN, *arguments)
 
     def apart(*arguments):
-        return pytester.runpytest_subprocess(*ALWAYS, *arguments)
+        return pytester.runpytest_subprocess(*ALWAYS, *SHOWN, *arguments)
 
     run.path, run.invalid, run.apart = pytester.path, invalid, apart
     return run
@@ -332,10 +332,10 @@ def test_another_scenario_of_the_case_is_not_taken_for_it(lab):
     assert latency_table(both)
 
 
-def test_without_pytests_terminal_the_same_is_measured(lab):
+def test_without_pytests_terminal_the_same_is_measured(lab, pytester):
     lab("--batch-sizes=1")
     (old,) = files(lab)
-    lab("-p", "no:terminal", "--batch-sizes=1,2", f"--resume={old}")
+    pytester.runpytest(*ALWAYS, "-p", "no:terminal", "--batch-sizes=1,2", f"--resume={old}")
     new = files(lab)[-1]
     assert batches(new) == [2]
     assert statuses(new) == {1: "resumed"}

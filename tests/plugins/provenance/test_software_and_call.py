@@ -120,6 +120,17 @@ def test_the_commit_of_the_checkout(checkout):
     assert call.gather({}, ["x"], checkout)["git_dirty"] is True
 
 
+def test_uncommitted_changes_have_a_digest(checkout):
+    """Equal for equal changes only; also for text that is not UTF-8."""
+    changes = [call.gather({}, ["x"], checkout)["git_changes"]]
+    for text in (b"2", b"\xff\xfe", b"2"):
+        (checkout / "file").write_bytes(text)
+        changes.append(call.gather({}, ["x"], checkout)["git_changes"])
+    assert changes[0] is None
+    assert None not in changes[1:]
+    assert changes[1] == changes[3] != changes[2]
+
+
 def test_installed_from_a_wheel_there_is_no_commit(tmp_path):
     assert "git_commit" not in call.gather({}, ["x"], tmp_path)
 

@@ -1,0 +1,68 @@
+"""Where the cases of a run are measured: in this process, in a worker, in a world; and the power of
+their devices while nothing runs yet."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import pytest
+
+from benchrack import pytest_nodes, pytest_options
+from benchrack.bench import Bench
+from benchrack.executors import Executor, InProcess, Setup, Worker
+from benchrack.metering import Idle, measure_idle, open_meters
+from benchrack.meters import Domain
+from benchrack.pytest_cases import conftests_of
+from benchrack.types import Device
+from benchrack.world import World
+from benchrack.world_nodes import WorldOfNodes
+
+
+def executor_of(
+    config: pytest.Config,
+    bench: Bench,
+    devices: Sequence[Device],
+    capacities: Sequence[int],
+    counts: Collection[int],
+) -> Executor:
+    """Cases of one device run in a worker process, or in this one where a debugger is asked for;
+    those of several (`counts` are those of the sweep) in a process each, on this machine or on all
+    of them, which have as many devices as `capacities` say."""
+    opened = open_meters(bench.registry.meters.values(), [bench.device])
+    idle = measure_idle(opened.meters)
+    setup = Setup(
+        settings=bench.settings,
+        device=bench.device,
+        cache=str(bench.cache.root),
+        idle=idle,
+        disabled=pytest_options.disabled_plugins(config),
+        conftests=tuple(
+            path for plugin in conftests_of(config) if (path := getattr(plugin, "__file__", ""))
+        ),
+    )
+    one: Executor
+    if bench.settings.executor == "in-process" or config.getoption("usepdb", False):
+        bench.meters, bench.idle = opened, idle
+        one = InProcess(bench)
+    else:
+        opened.close()
+        one = Worker(setup)
+    sizes = {count // len(capacities) for count in counts}
+    world = World(setup, tuple(devices), one, _idle(bench, devices, sizes))
+    if pytest_nodes.LINK not in config.stash:
+        return world
+    return WorldOfNodes(world, config.stash[pytest_nodes.LINK], capacities)
+
+
+def _idle(
+    bench: Bench, devices: Sequence[Device], sizes: Collection[int]
+) -> dict[int, Mapping[Domain, Idle]]:
+    """The power of the first so many cards while nothing runs; the CPU is metered as a whole."""
+    if bench.device.kind == "cpu":
+        return {}
+    found: dict[int, Mapping[Domain, Idle]] = {}
+    for size in sorted(size for size in sizes if 1 < size <= len(devices)):
+        opened = open_meters(bench.registry.meters.values(), devices[:size])
+        found[size] = measure_idle(opened.meters)
+        opened.close()
+    return found

@@ -1,0 +1,164 @@
+"""Several machines in one run of pytest: they meet before collecting, and node 0 keeps the results.
+
+Every other node measures its part and mirrors the outcomes; its own files go to a folder that is
+removed in the end, and it prints a line in place of the tables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from benchrack import nodes, pytest_options
+from benchrack.errors import BenchrackError
+from benchrack.joining import Meeting
+from benchrack.link import Link
+from benchrack.nodes import Nodes
+from benchrack.pytest_cases import Planned, sweep_of
+from benchrack.results import flatten
+from benchrack.run import Run
+from benchrack.types import Case, Settings
+
+NODES = pytest.StashKey[Nodes | None]()
+LINK = pytest.StashKey[Link]()
+FOLDER = pytest.StashKey[str]()
+REASON = pytest.StashKey[str]()
+
+
+def configure(config: pytest.Config) -> None:
+    """Which node this is; what only node 0 may write is switched off on the others."""
+    try:
+        asked = config.stash[NODES] = nodes.asked(
+            pytest_options.text(config, "nnodes"),
+            pytest_options.text(config, "node-rank"),
+            pytest_options.text(config, "rdzv-endpoint"),
+            os.environ,
+        )
+    except BenchrackError as error:
+        raise pytest.UsageError(str(error)) from error
+    if asked is None or asked.rank == 0:
+        return
+    config.stash[FOLDER] = tempfile.mkdtemp(prefix="benchrack-")
+    config.option.benchrack_results = config.stash[FOLDER]
+    config.option.benchrack_resume = []
+    for name, value in {"disable": True, "only": False, "json": None, "compare": None}.items():
+        if hasattr(config.option, f"benchmark_{name}"):
+            setattr(config.option, f"benchmark_{name}", value)
+
+
+def count(config: pytest.Config) -> int:
+    """How many machines this run has."""
+    asked = config.stash[NODES]
+    return asked.count if asked else 1
+
+
+def follows(config: pytest.Config) -> bool:
+    """Whether another node leads this run, and keeps its results."""
+    asked = config.stash[NODES]
+    return asked is not None and asked.rank > 0
+
+
+def share_of(config: pytest.Config, case: Case) -> Case:
+    """The case as one machine sees it: with its share of the devices."""
+    return dataclasses.replace(case, device_count=max(1, case.device_count // count(config)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Meet the other nodes: from here on each is told why another can't go on."""
+    config = session.config
+    asked = config.stash[NODES]
+    if asked is None or config.option.collectonly:
+        return
+    try:
+        settings = sweep_of(config).settings
+    except BenchrackError:  # collecting says it, and the others are to hear of it
+        settings = Settings()
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+
+    def show(phase: str) -> None:
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(f"benchrack: {phase}")
+
+    try:
+        config.stash[LINK] = Meeting(
+            nodes=asked,
+            limit_s=settings.join_limit_s,
+            silence_limit_s=settings.silence_limit_s,
+            progress=show,
+        ).join()
+    except BenchrackError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def agree(
+    config: pytest.Config, planned: Mapping[str, Planned], kind: str, capacity: int
+) -> list[int]:
+    """How many devices each node has, once all have found that they are about to measure the same.
+
+    Raises NodeError where they are not.
+    """
+    if LINK not in config.stash:
+        return [capacity]
+    spanned = sweep_of(config)
+    manifests = config.stash[LINK].compare(
+        {
+            "sweep": spanned.name,
+            "settings": flatten(spanned.settings),
+            "cases": [_in_words(plan) for plan in planned.values()],
+            "device": kind,
+            "own": {"capacity": capacity},
+        },
+        spanned.settings.join_limit_s,
+    )
+    return [int(manifest["own"]["capacity"]) for manifest in manifests]
+
+
+def _in_words(plan: Planned) -> str:
+    case = plan.case
+    return (
+        f"{case.scenario} {case.id} of {case.dataset}, weights {case.weights}, start {plan.start}"
+    )
+
+
+def pytest_exception_interact(
+    node: pytest.Item | pytest.Collector, call: pytest.CallInfo[Any], report: object
+) -> None:
+    """What broke collecting is what the other nodes are told."""
+    if isinstance(report, pytest.CollectReport) and call.excinfo is not None:
+        node.config.stash[REASON] = str(call.excinfo.value)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Whatever ended this node's run, the others are told, and wait for it no longer."""
+    config = session.config
+    if LINK in config.stash:
+        stopped = session.shouldfail or session.shouldstop
+        config.stash[LINK].leave(config.stash.get(REASON, str(stopped or "its run has ended")))
+
+
+def print_line(reporter: pytest.TerminalReporter, config: pytest.Config, run: Run) -> None:
+    """What a node that follows prints in place of the tables."""
+    asked = config.stash[NODES]
+    assert asked is not None
+    gone = Counter(outcome.status for outcome in run.outcomes)
+    others = "".join(f", {number} {status}" for status, number in sorted(gone.items()))
+    reporter.ensure_newline()
+    reporter.write_line(
+        f"benchrack: node {asked.rank} of {asked.count}: {len(run.measurements)} of {run.total} "
+        f"cases measured{others}; node 0 ({asked.host}) has the results"
+    )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if FOLDER in config.stash:
+        shutil.rmtree(config.stash[FOLDER], ignore_errors=True)

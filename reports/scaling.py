@@ -1,0 +1,246 @@
+"""How throughput grows: with the number of devices, and with the batch.
+
+Each figure is relative to the one-device, or batch-1, figure of the same run: another run may have
+had another clock, another driver or another neighbour.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+
+from benchrack.reports.layout import (
+    BATCH,
+    EMPTY,
+    Cell,
+    Column,
+    Footnotes,
+    Table,
+    common_notes,
+    device,
+    in_order,
+    key_columns,
+    listed,
+    whole,
+)
+from benchrack.reports.numbers import half_width, percent
+from benchrack.reports.pooling import Pool, over_starts, pool, rates_of
+from benchrack.reports.power import RATE, column, median_of, of_power
+from benchrack.reports.records import Record, Results
+from benchrack.results import Interval
+from benchrack.types import Case
+
+# From so many batch sizes on their ratios are worth a table of their own.
+MANY_BATCHES = 4
+
+PER_WATT = of_power(lambda power: power.images_per_s_per_w)
+PER_WATT_ABOVE_IDLE = of_power(lambda power: power.images_per_s_per_w_above_idle)
+
+
+def device_scaling_table(results: Results) -> Table | None:
+    """Throughput versus device count; None where nothing was measured on several counts."""
+    pools = _of_several_counts(pool(results, "throughput"))
+    if not pools:
+        return None
+
+    def one(p: Pool) -> tuple[Record, ...]:
+        return baseline(results, p, dataclasses.replace(p.case, device_count=1))
+
+    keys = [c for c in key_columns(pools) if c.header != "devices"]
+    columns = [
+        RATE,
+        Column(header="speed-up", cell=lambda p: _ratio_cell(speed_up(p, one(p)))),
+        Column(header="efficiency %", cell=lambda p: _efficiency_cell(p, one(p))),
+        column("images/s/W", PER_WATT),
+        column("above idle", PER_WATT_ABOVE_IDLE),
+        Column(header="relative", cell=lambda p: _number_cell(relative_per_watt(p, one(p)))),
+        column("skew %", lambda m: 100 * m.world.skew if m.world and m.world.skew else None),
+    ]
+    return listed(
+        "Scaling over devices",
+        pools,
+        [*keys, BATCH, Column(header="devices", cell=lambda p: whole(p.case.device_count))],
+        columns,
+        notes=[*_notes(pools), *common_notes(pools)],
+        remarks=lambda p: _remarks(p, one(p)),
+    )
+
+
+def batch_scaling_table(results: Results) -> Table | None:
+    """Throughput relative to batch 1; None where few batch sizes were measured."""
+    return _by_batch(
+        results,
+        "Throughput relative to batch 1",
+        lambda p, one: _ratio_cell(speed_up(p, one)),
+        "Images/s ÷ those at batch 1 in the same run; ± has the uncertainty of both.",
+    )
+
+
+def batch_power_table(results: Results) -> Table | None:
+    """Images/s per watt above idle relative to batch 1; None where few were measured."""
+    return _by_batch(
+        results,
+        "Images/s per watt above idle, relative to batch 1",
+        lambda p, one: _number_cell(relative_per_watt(p, one)),
+        "Images/s per watt above idle ÷ that at batch 1 in the same run.",
+    )
+
+
+def baseline(results: Results, p: Pool, case: Case) -> tuple[Record, ...]:
+    """The starts of another case on the same engine, in the runs that a pool is of; none where it
+    was not measured there."""
+    if not p.starts:
+        return ()
+    runs = {start.run.name for start in p.starts} | set(p.run.resumes)
+    return tuple(
+        record
+        for record in results.records
+        if record.measurement.case == case
+        and record.run.machine == p.machine
+        and record.run.name in runs
+        and _engine(record) == _engine(p.starts[0])
+    )
+
+
+def _engine(record: Record) -> tuple[str, str, str]:
+    measurement = record.measurement
+    transfer = measurement.steadiness.transfer if measurement.steadiness else ""
+    return measurement.engine.name, measurement.engine.device, transfer
+
+
+def speed_up(p: Pool, one: Sequence[Record]) -> Interval | None:
+    """A pool's rate ÷ the baseline's, with the bounds that the bounds of both allow."""
+    rates, ones = rates_of(p.starts), rates_of(one)
+    if not rates or not ones:
+        return None
+    rate, base = over_starts(rates), over_starts(ones)
+    if rate.value <= 0 or base.value <= 0:
+        return None
+    if one[0].measurement.case == p.case:
+        return Interval(value=1.0)  # it is the baseline itself
+    return Interval(
+        value=rate.value / base.value,
+        low=rate.low / base.high if rate.low is not None and base.high else None,
+        high=rate.high / base.low if rate.high is not None and base.low else None,
+    )
+
+
+def relative_per_watt(p: Pool, one: Sequence[Record]) -> float | None:
+    """A pool's images/s per watt above idle ÷ the baseline's."""
+    own, base = (median_of(starts, PER_WATT_ABOVE_IDLE) for starts in (p.starts, one))
+    return own / base if own is not None and base else None
+
+
+def _of_several_counts(pools: Iterable[Pool]) -> list[Pool]:
+    """Those of which the same was measured on two device counts or more, counts after each other;
+    and what was tried of them in vain."""
+    groups: dict[object, list[Pool]] = {}
+    for p in in_order(pools):
+        key = (p.machine, dataclasses.replace(p.case, device_count=1))
+        groups.setdefault(key, []).append(p)
+    several = [g for g in groups.values() if len({p.case.device_count for p in g if p.starts}) > 1]
+    return [p for group in several for p in group]
+
+
+def _notes(pools: Sequence[Pool]) -> list[str]:
+    notes = [
+        "Speed-up: images/s ÷ those of one device in the same run; efficiency: that ÷ devices."
+    ]
+    if any(device(p) == "cpu" for p in pools):
+        notes.append(
+            "CPU devices share its cores, so that one device may have as many as all of several: "
+            "their efficiency is speed-up ÷ how many times the threads of one they have together."
+        )
+    if any(median_of(p.starts, PER_WATT) for p in pools):
+        notes.append(
+            "Images/s per watt: of the mean power, and of what it is above idle; relative: the "
+            "latter ÷ that of one device."
+        )
+    if any(start.measurement.world for p in pools for start in p.starts):
+        notes.append("Skew: by how much the fastest device's time is below the slowest's.")
+    return notes
+
+
+def _remarks(p: Pool, one: Sequence[Record]) -> list[str]:
+    if not p.starts:
+        return []
+    remarks = []
+    if p.case.device_count > 1 and not one:
+        remarks.append("one device was not measured in the same run: there is no speed-up")
+    if p.case.device_count > 1 and any(record.measurement.reasons for record in one):
+        remarks.append("relative to a figure of one device that is not valid")
+    for start in p.starts[:1]:
+        if start.measurement.world and start.measurement.world.placement:
+            places = "; ".join(start.measurement.world.placement)
+            remarks.append(f"{p.case.device_count} devices: {places}")
+    return remarks
+
+
+def _ratio_cell(ratio: Interval | None) -> Cell:
+    if ratio is None:
+        return EMPTY
+    return Cell(text=f"{ratio.value:.2f}", spread=half_width(ratio), value=ratio.value)
+
+
+def _efficiency_cell(p: Pool, one: Sequence[Record]) -> Cell:
+    ratio = speed_up(p, one)
+    if ratio is None:
+        return EMPTY
+    share = ratio.value / _more(p, one)
+    return Cell(text=percent(share), value=100 * share)
+
+
+def _more(p: Pool, one: Sequence[Record]) -> float:
+    """How many times the baseline's devices a pool has; of CPU devices, its threads."""
+    own, base = p.starts[0].measurement.engine, one[0].measurement.engine
+    threads = own.threads / base.threads if own.threads and base.threads else 1.0
+    return p.case.device_count * (threads if own.device == "cpu" else 1.0)
+
+
+def _number_cell(value: float | None) -> Cell:
+    return EMPTY if value is None else Cell(text=f"{value:.2f}", value=value)
+
+
+def _by_batch(
+    results: Results,
+    title: str,
+    cell: Callable[[Pool, Sequence[Record]], Cell],
+    note: str,
+) -> Table | None:
+    """A row for all batches of the same, a column a batch size: of rows with many of them."""
+    rows: dict[object, list[Pool]] = {}
+    for p in in_order(p for p in pool(results, "throughput") if p.starts):
+        key = (p.machine, dataclasses.replace(p.case, batch_size=1), _engine(p.starts[0]))
+        rows.setdefault(key, []).append(p)
+    footnotes = Footnotes()
+    cells: dict[int, Cell] = {}
+    for row in rows.values():
+        first = dataclasses.replace(row[0].case, batch_size=1)
+        found = {id(p): cell(p, baseline(results, p, first)) for p in row}
+        if sum(not one.empty for one in found.values()) >= MANY_BATCHES:
+            cells |= {
+                id(p): dataclasses.replace(
+                    found[id(p)], notes=footnotes.of(p), invalid=bool(p.reasons)
+                )
+                for p in row
+                if not found[id(p)].empty
+            }
+    shown = [row for row in rows.values() if any(id(p) in cells for p in row)]
+    if not shown:
+        return None
+    pools = [p for row in shown for p in row]
+    keys = key_columns(pools)
+    batches = sorted({p.case.batch_size for p in pools if id(p) in cells})
+
+    def texts(row: Sequence[Pool]) -> tuple[Cell, ...]:
+        at = {p.case.batch_size: cells.get(id(p), EMPTY) for p in row}
+        return (*(key.cell(row[0]) for key in keys), *(at.get(b, EMPTY) for b in batches))
+
+    return Table(
+        title=title,
+        headers=(*(key.header for key in keys), *(f"batch {b}" for b in batches)),
+        keys=len(keys),
+        rows=tuple(map(texts, shown)),
+        notes=(note, *common_notes(pools)),
+        footnotes=footnotes.texts,
+    )
