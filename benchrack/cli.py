@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 KINDS = ("backends", "models", "datasets", "hardware", "meters", "sweeps", "plugins")
 FORMATS = ("terminal", "markdown", "csv", "json")
+PAGES = ("terminal", "markdown")
 RESULTS = Path("results")
 MINIMUM_WIDTH, PAGE_WIDTH = 60, 100
 
@@ -104,9 +105,14 @@ def list_(ctx: click.Context, kind: str, names: tuple[str, ...], disabled: tuple
 @click.argument("paths", nargs=-1, metavar="[FILES OR FOLDERS]...", type=click.Path(path_type=Path))
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--published", is_flag=True, help="Add tables with others' printed figures beside.")
 @click.pass_context
 def report(
-    ctx: click.Context, paths: tuple[Path, ...], format_: Format, output: Path | None
+    ctx: click.Context,
+    paths: tuple[Path, ...],
+    format_: Format,
+    output: Path | None,
+    published: bool,
 ) -> None:
     """Build the tables from results: pytest-benchmark's JSON, or journals of runs that were killed.
 
@@ -115,12 +121,17 @@ def report(
     from benchrack.reports.records import load, newest_run
     from benchrack.reports.tables import render_all
 
+    if published and format_ not in PAGES:
+        raise click.UsageError(
+            f"--published adds tables to {' and '.join(PAGES)}; {format_} holds one's own records"
+        )
     results = load(paths or newest_run(RESULTS))
     for problem in results.problems:
         complain(problem)
     if not results.records and not results.misses:
         raise ResultsError("there is nothing to report: no case was read from any file")
-    text = render_all(results, format_, PAGE_WIDTH if output else _terminal_width())
+    width = PAGE_WIDTH if output else _terminal_width()
+    text = render_all(results, format_, width, published=published)
     if output is None:
         click.echo(text, nl=False)
     else:

@@ -168,8 +168,14 @@ def _left_in_groups(root: Path) -> Iterator[int]:
         ):
             with suppress(OSError, ValueError):  # not there, or "max": no limit
                 limit, used = (int((folder / name).read_text()) for name in (most, now))
-                cached = _fields(folder / "memory.stat", unit=1).get(droppable, 0)
-                yield max(0, limit - used + cached)
+                yield max(0, limit - used + _cached(folder, droppable))
+
+
+def _cached(folder: Path, droppable: str) -> int:
+    try:
+        return _fields(folder / "memory.stat", unit=1).get(droppable, 0)
+    except OSError:
+        return 0
 
 
 def _own_groups(root: Path) -> list[str]:

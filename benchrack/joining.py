@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -52,7 +53,7 @@ class Meeting:
                 f"node 0 can't listen at port {self.nodes.port}: {error.strerror}. Name another "
                 "port in --rdzv-endpoint"
             ) from error
-        with listener:
+        with listener, _closing_unless_joined(there):
             while missing := [n for n in range(1, self.nodes.count) if n not in there]:
                 self.progress(f"waiting for {_named(missing)} of {self.nodes.count}")
                 self._accept(listener, there, missing)
@@ -81,8 +82,12 @@ class Meeting:
             connection.close()  # not one of us
             return
         connection.name = f"node {rank} ({address[0]})"
-        if objection := self._objection(rank, greeting, there, connection.name):
-            _refuse([*there.values(), connection], objection)
+        objection = self._objection(rank, greeting, there, connection.name)
+        if objection:
+            with _closing_unless_joined({rank: connection}):
+                _refuse([*there.values(), connection], objection)
+        if rank in there:
+            there[rank].close()  # it was started anew
         there[rank] = connection
 
     def _objection(
@@ -105,12 +110,13 @@ class Meeting:
         self.progress(f"looking for node 0 at {self.nodes.endpoint}")
         name = f"node 0 ({self.nodes.host})"
         connection = Connection(self._connected(), name, self.silence_limit_s)
-        connection.send(
-            {"node": self.nodes.rank, "nodes": self.nodes.count, "software": software()}
-        )
-        self.progress("waiting for the other nodes")
-        # Node 0, which may have come later, says itself who is missing in the end.
-        connection.receive(self.limit_s + HELLO_S)
+        with _closing_unless_joined({0: connection}):
+            connection.send(
+                {"node": self.nodes.rank, "nodes": self.nodes.count, "software": software()}
+            )
+            self.progress("waiting for the other nodes")
+            # Node 0, which may have come later, says itself who is missing in the end.
+            connection.receive(self.limit_s + HELLO_S)
         return Link(self.nodes, (connection,))
 
     def _connected(self) -> socket.socket:
@@ -141,8 +147,17 @@ def _named(ranks: Iterable[int]) -> str:
 def _refuse(connections: Iterable[Connection], reason: str) -> NoReturn:
     for connection in connections:
         try_to_send(connection, {"refused": reason})
-        connection.close()
     raise NodeError(reason)
+
+
+@contextmanager
+def _closing_unless_joined(there: Mapping[int, Connection]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        for connection in there.values():
+            connection.close()
+        raise
 
 
 def interface_of(address: str) -> str | None:

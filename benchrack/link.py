@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from benchrack.errors import NodeError
 from benchrack.nodes import Nodes, difference
 
+LINGER_S = 0.5
 LARGEST_BYTES = 1 << 26  # of one message: a record with all its samples is a thousandth of it
 
 
@@ -50,7 +51,8 @@ class Connection:
     def open(self) -> bool:
         """Whether the other end has not hung up, as far as is known."""
         try:
-            return bool(self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+            self._socket.settimeout(0)
+            return bool(self._socket.recv(1, socket.MSG_PEEK))
         except BlockingIOError:
             return True
         except OSError:
@@ -101,6 +103,15 @@ class Connection:
         return b"\n" in self._buffer
 
     def close(self) -> None:
+        """Hang up. What the other end sent meanwhile is read first, or it would not get our last
+        words: unread data makes the kernel reset the line."""
+        deadline = time.monotonic() + LINGER_S
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+            while (left_s := deadline - time.monotonic()) > 0:
+                self._socket.settimeout(left_s)
+                if not self._socket.recv(1 << 16):
+                    break
         self._socket.close()
 
     def _gone(self, error: OSError) -> NodeError:

@@ -29,6 +29,7 @@ from benchrack.types import Case, Settings
 NODES = pytest.StashKey[Nodes | None]()
 LINK = pytest.StashKey[Link]()
 FOLDER = pytest.StashKey[str]()
+SIGNALS = 128  # exit codes above say which signal ended a run
 REASON = pytest.StashKey[str]()
 
 
@@ -138,12 +139,14 @@ def pytest_exception_interact(
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Whatever ended this node's run, the others are told, and wait for it no longer."""
     config = session.config
     if LINK in config.stash:
+        interrupted = exitstatus == pytest.ExitCode.INTERRUPTED or exitstatus > SIGNALS
+        ended = "it was interrupted" if interrupted else "its run has ended"
         stopped = session.shouldfail or session.shouldstop
-        config.stash[LINK].leave(config.stash.get(REASON, str(stopped or "its run has ended")))
+        config.stash[LINK].leave(config.stash.get(REASON, str(stopped or ended)))
 
 
 def print_line(reporter: pytest.TerminalReporter, config: pytest.Config, run: Run) -> None:

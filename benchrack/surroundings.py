@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchrack import nvml
 from benchrack.errors import UnsupportedError
-from benchrack.processors import usable_cores
+from benchrack.processors import allowed_cpus, usable_cores
 from benchrack.results import Surroundings
 from benchrack.types import Device
 
@@ -32,7 +32,7 @@ class CpuTimes:
 def cpu_times(root: Path = Path("/"), cpus: Collection[int] | None = None) -> CpuTimes | None:
     """Read now, of these CPUs or of the affinity mask; None where the kernel does not tell."""
     if cpus is None:
-        cpus = _affinity()
+        cpus = allowed_cpus()
     try:
         lines = (root / "proc/stat").read_text().splitlines()
         counted = [
@@ -55,13 +55,6 @@ def cpu_times(root: Path = Path("/"), cpus: Collection[int] | None = None) -> Cp
         cpus=len(counted),
         tick_s=tick_s,
     )
-
-
-def _affinity() -> set[int]:
-    try:
-        return os.sched_getaffinity(0)
-    except AttributeError:  # not Linux, so there is no /proc/stat either
-        return set()
 
 
 def foreign_share(before: CpuTimes | None, after: CpuTimes | None) -> float | None:

@@ -44,6 +44,11 @@ def combined(ranks: Sequence[RankResult]) -> Measurement:
         output_check=_output_check([m.output_check for m in whole if m.output_check]),
         power=_power([m.power for m in whole if m.power]),
         surroundings=_surroundings([m.surroundings for m in whole if m.surroundings]),
+        footprint=max(
+            (m.footprint for m in whole if m.footprint),
+            key=lambda footprint: footprint.peak_gib,
+            default=None,
+        ),
         world=World(
             ranks=len(ranks),
             nodes=nodes,

@@ -49,12 +49,12 @@ def device_scaling_table(results: Results) -> Table | None:
     keys = [c for c in key_columns(pools) if c.header != "devices"]
     columns = [
         RATE,
-        Column(header="speed-up", cell=lambda p: _ratio_cell(speed_up(p, one(p)))),
+        Column(header="speed-up", cell=lambda p: _speed_up_cell(p, one(p))),
         Column(header="efficiency %", cell=lambda p: _efficiency_cell(p, one(p))),
         column("images/s/W", PER_WATT),
         column("above idle", PER_WATT_ABOVE_IDLE),
         Column(header="relative", cell=lambda p: _number_cell(relative_per_watt(p, one(p)))),
-        column("skew %", lambda m: 100 * m.world.skew if m.world and m.world.skew else None),
+        Column(header="skew %", cell=_skew_cell),
     ]
     return listed(
         "Scaling over devices",
@@ -71,7 +71,7 @@ def batch_scaling_table(results: Results) -> Table | None:
     return _by_batch(
         results,
         "Throughput relative to batch 1",
-        lambda p, one: _ratio_cell(speed_up(p, one)),
+        _speed_up_cell,
         "Images/s ÷ those at batch 1 in the same run; ± has the uncertainty of both.",
     )
 
@@ -132,13 +132,13 @@ def relative_per_watt(p: Pool, one: Sequence[Record]) -> float | None:
 
 
 def _of_several_counts(pools: Iterable[Pool]) -> list[Pool]:
-    """Those of which the same was measured on two device counts or more, counts after each other;
-    and what was tried of them in vain."""
+    """Those of which the same was measured on two device counts or more, counts after each
+    other."""
     groups: dict[object, list[Pool]] = {}
-    for p in in_order(pools):
+    for p in in_order(p for p in pools if p.starts):
         key = (p.machine, dataclasses.replace(p.case, device_count=1))
         groups.setdefault(key, []).append(p)
-    several = [g for g in groups.values() if len({p.case.device_count for p in g if p.starts}) > 1]
+    several = [g for g in groups.values() if len({p.case.device_count for p in g}) > 1]
     return [p for group in several for p in group]
 
 
@@ -162,13 +162,11 @@ def _notes(pools: Sequence[Pool]) -> list[str]:
 
 
 def _remarks(p: Pool, one: Sequence[Record]) -> list[str]:
-    if not p.starts:
-        return []
     remarks = []
     if p.case.device_count > 1 and not one:
         remarks.append("one device was not measured in the same run: there is no speed-up")
-    if p.case.device_count > 1 and any(record.measurement.reasons for record in one):
-        remarks.append("relative to a figure of one device that is not valid")
+    if _doubtful(p, one):
+        remarks.append("relative to one device, whose figure is not valid")
     for start in p.starts[:1]:
         if start.measurement.world and start.measurement.world.placement:
             places = "; ".join(start.measurement.world.placement)
@@ -176,10 +174,26 @@ def _remarks(p: Pool, one: Sequence[Record]) -> list[str]:
     return remarks
 
 
-def _ratio_cell(ratio: Interval | None) -> Cell:
+def _speed_up_cell(p: Pool, one: Sequence[Record]) -> Cell:
+    ratio = speed_up(p, one)
     if ratio is None:
         return EMPTY
-    return Cell(text=f"{ratio.value:.2f}", spread=half_width(ratio), value=ratio.value)
+    return Cell(
+        text=f"{ratio.value:.2f}",
+        spread=half_width(ratio),
+        value=ratio.value,
+        invalid=_doubtful(p, one),
+    )
+
+
+def _doubtful(p: Pool, one: Sequence[Record]) -> bool:
+    """Whether a pool stands relative to another figure that is not valid."""
+    return any(r.measurement.reasons for r in one if r.measurement.case != p.case)
+
+
+def _skew_cell(p: Pool) -> Cell:
+    skew = median_of(p.starts, lambda m: m.world.skew if m.world else None)
+    return EMPTY if skew is None else Cell(text=percent(skew), value=100 * skew)
 
 
 def _efficiency_cell(p: Pool, one: Sequence[Record]) -> Cell:
@@ -216,15 +230,16 @@ def _by_batch(
     cells: dict[int, Cell] = {}
     for row in rows.values():
         first = dataclasses.replace(row[0].case, batch_size=1)
-        found = {id(p): cell(p, baseline(results, p, first)) for p in row}
-        if sum(not one.empty for one in found.values()) >= MANY_BATCHES:
-            cells |= {
-                id(p): dataclasses.replace(
-                    found[id(p)], notes=footnotes.of(p), invalid=bool(p.reasons)
-                )
-                for p in row
-                if not found[id(p)].empty
-            }
+        found = {p.case.batch_size: cell(p, baseline(results, p, first)) for p in row}
+        if sum(not one.empty for one in found.values()) < MANY_BATCHES:
+            continue
+        for p in row:
+            ratio = found[p.case.batch_size]
+            if not ratio.empty:
+                remarks = ["relative to batch 1, whose figure is not valid"] * ratio.invalid
+                notes = footnotes.of(p, remarks=remarks)
+                invalid = ratio.invalid or bool(p.reasons)
+                cells[id(p)] = dataclasses.replace(ratio, notes=notes, invalid=invalid)
     shown = [row for row in rows.values() if any(id(p) in cells for p in row)]
     if not shown:
         return None

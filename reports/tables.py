@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from benchrack.reports.accuracy import accuracy_table
+from benchrack.reports.beside import published_tables
 from benchrack.reports.files import REPORT
 from benchrack.reports.latency import latency_table
 from benchrack.reports.layout import Cell, Table
@@ -23,6 +24,9 @@ from benchrack.results import SCHEMA, flatten, to_record
 Format = Literal["terminal", "markdown", "csv", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 WIDTH = 100
+NOTHING_PUBLISHED = (
+    "nothing that is published here has the model, precision, batch and device count of a case."
+)
 
 
 def tables(results: Results) -> list[Table]:
@@ -39,23 +43,29 @@ def tables(results: Results) -> list[Table]:
     return [table for make in makers if (table := make(results)) is not None]
 
 
-def render_all(results: Results, format: Format, width: int = WIDTH) -> str:
+def render_all(
+    results: Results, format: Format, width: int = WIDTH, *, published: bool = False
+) -> str:
     """Everything that the results hold, in one of FORMATS, with a newline at the end.
 
     `width` is that of the terminal in characters: a table that is wider is printed in parts.
+    `published` adds tables in which others' figures stand beside these; data formats have none.
     """
+    beside = published_tables(results) if published else []
+    if published and not beside:
+        results = dataclasses.replace(results, notes=(*results.notes, NOTHING_PUBLISHED))
     renderers: Mapping[Format, Callable[[], str]] = {
-        "terminal": lambda: _terminal(results, width),
-        "markdown": lambda: _markdown(results),
+        "terminal": lambda: _terminal(results, [*tables(results), *beside], width),
+        "markdown": lambda: _markdown(results, [*tables(results), *beside]),
         "csv": lambda: _csv(results),
         "json": lambda: _json(results),
     }
     return renderers[format]().rstrip("\n") + "\n"
 
 
-def _terminal(results: Results, width: int) -> str:
+def _terminal(results: Results, filled: Sequence[Table], width: int) -> str:
     blocks = []
-    for table in tables(results):
+    for table in filled:
         head = [table.title, *(_wrapped(note, width) for note in table.notes)]
         parts = [_drawn(part, "simple") for part in _parts(table, width)]
         foot = [_wrapped(text, width, f"[{n}] ") for n, text in enumerate(table.footnotes, 1)]
@@ -94,9 +104,9 @@ def _only(table: Table, columns: Sequence[int]) -> Table:
     )
 
 
-def _markdown(results: Results) -> str:
+def _markdown(results: Results, filled: Sequence[Table]) -> str:
     blocks = []
-    for table in tables(results):
+    for table in filled:
         blocks += [f"### {table.title}", " ".join(map(_escaped, table.notes))]
         blocks.append(_drawn(table, "github", _escaped))
         numbered = enumerate(table.footnotes, 1)

@@ -32,8 +32,8 @@ def governors(root, *names):
 
 
 def stat(root, busy, idle, threads=4):
-    """/proc/stat after so many hundredths of a second."""
-    lines = [f"cpu  {busy} 0 0 {idle} 0 0 0 0 0 0", *(f"cpu{i} 0 0 0 0" for i in range(threads))]
+    """/proc/stat after so many hundredths of a second on each CPU, all equally busy."""
+    lines = [f"cpu{name} {busy} 0 0 {idle} 0 0 0 0 0 0" for name in (" ", *range(threads))]
     root.write("proc/stat", "\n".join([*lines, "intr 1", ""]))
 
 

@@ -1,0 +1,261 @@
+"""One's own figures beside published ones of the same model, precision and batch.
+
+What others printed stands in a column of its own, headed 'published', with its source as a
+footnote: it was measured elsewhere, with other software, and is in no other table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from benchrack.reports.layout import (
+    BATCH,
+    EMPTY,
+    Cell,
+    Footnotes,
+    Table,
+    common_notes,
+    in_order,
+    key_columns,
+    words,
+)
+from benchrack.reports.numbers import figure, half_width, percent
+from benchrack.reports.pooling import Pool, over_starts, pool, rates_of
+from benchrack.reports.power import RATE
+from benchrack.reports.published import Point, built_in
+from benchrack.reports.records import Record, Results
+from benchrack.reports.scaling import baseline, relative_per_watt, speed_up
+from benchrack.results import Accuracy, Interval
+from benchrack.types import Case
+
+Axis = Literal["device_count", "batch_size"]
+
+NOTE = (
+    "Published figures are others': measured elsewhere, with other software. Footnotes say whose, "
+    "and how far to trust them: A, read in the document; B, in a copy; C, in a secondary source; "
+    "D, computed or inferred from what was printed."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A figure of one's own cases, and the published points of the same with as many decimals as
+    their sources have; None: as they are."""
+
+    name: str
+    own: Callable[[Pool], Cell]
+    points: Sequence[Point]
+    decimals: int | None = None
+
+
+def published_tables(results: Results, points: Sequence[Point] | None = None) -> list[Table]:
+    """Throughput, its scaling, latency and accuracy beside `points`, by default those that come
+    with Benchrack; a table for each that has something in common with them."""
+    points = built_in() if points is None else points
+    throughput, latency, accuracy = (
+        in_order(p for p in pool(results, scenario) if p.starts)
+        for scenario in ("throughput", "latency", "accuracy")
+    )
+    tables = [
+        _table("Throughput", throughput, [_rates(points)]),
+        _table("Scaling over devices", throughput, _ratios(results, points, "device_count")),
+        _table("Scaling over batches", throughput, _ratios(results, points, "batch_size")),
+        _table("Latency", latency, [_p90(points)]),
+        _table("Accuracy", accuracy, _shares(points)),
+    ]
+    return [table for table in tables if table is not None]
+
+
+def _rates(points: Iterable[Point]) -> Figure:
+    return Figure(name="images/s", own=RATE.cell, points=_of("images_per_s", points))
+
+
+def _ratios(results: Results, points: Sequence[Point], axis: Axis) -> list[Figure]:
+    """Speed-up, and images/s per watt, relative to one device, or to batch 1."""
+
+    def one(p: Pool) -> tuple[Record, ...]:
+        return baseline(results, p, _first(p.case, axis))
+
+    def ratio(p: Pool) -> Cell:
+        return _interval_cell(speed_up(p, one(p)))
+
+    def per_watt(p: Pool) -> Cell:
+        value = relative_per_watt(p, one(p))
+        return EMPTY if value is None else Cell(text=f"{value:.2f}", value=value)
+
+    rates = [*_of("images_per_s", points), *_of("images_per_s_relative", points)]
+    per_watts = _of("images_per_s_per_w_above_idle_relative", points)
+    return [
+        Figure(name="images/s", own=ratio, points=relative(rates, axis), decimals=2),
+        Figure(
+            name="images/s/W above idle",
+            own=per_watt,
+            points=relative(per_watts, axis),
+            decimals=2 if axis == "device_count" else 1,
+        ),
+    ]
+
+
+def _first(case: Case, axis: Axis) -> Case:
+    if axis == "batch_size":
+        return dataclasses.replace(case, batch_size=1)
+    return dataclasses.replace(case, device_count=1)
+
+
+def _p90(points: Iterable[Point]) -> Figure:
+    def own(p: Pool) -> Cell:
+        latencies = [start.measurement.latency for start in p.starts]
+        found = [latency.p90 for latency in latencies if latency and latency.p90]
+        known = [p90 for p90 in found if math.isfinite(p90.value)]
+        if not known:
+            return EMPTY
+        p90 = over_starts(known)
+        return Cell(text=figure(p90.value), spread=half_width(p90), value=p90.value)
+
+    return Figure(name="p90 ms", own=own, points=_of("latency_p90_ms", points), decimals=3)
+
+
+def _shares(points: Sequence[Point]) -> list[Figure]:
+    def cell(of: Callable[[Accuracy], Cell]) -> Callable[[Pool], Cell]:
+        def own(p: Pool) -> Cell:
+            accuracy = p.starts[-1].measurement.accuracy
+            return of(accuracy) if accuracy else EMPTY
+
+        return own
+
+    def share(found: Interval | None) -> Cell:
+        return Cell(text=percent(found.value), value=100 * found.value) if found else EMPTY
+
+    def drop(accuracy: Accuracy) -> Cell:
+        points = accuracy.top1_drop_points
+        return EMPTY if points is None else Cell(text=f"{points:.2f}", value=points)
+
+    names: list[tuple[str, str, Callable[[Accuracy], Cell]]] = [
+        ("top-1 %", "top1_percent", lambda a: share(a.top1)),
+        ("top-5 %", "top5_percent", lambda a: share(a.top5)),
+        ("top-1 drop", "top1_drop_points", drop),
+    ]
+    return [
+        Figure(name=name, own=cell(of), points=_of(quantity, points), decimals=2)
+        for name, quantity, of in names
+    ]
+
+
+def _of(quantity: str, points: Iterable[Point]) -> list[Point]:
+    return [point for point in points if point.quantity == quantity]
+
+
+def relative(points: Iterable[Point], axis: Axis) -> list[Point]:
+    """Points relative to the one of their series where `axis` is 1; series without it are left
+    out, and so is that point. What was not printed so is computed: confidence D."""
+    series: dict[Point, list[Point]] = {}
+    for point in points:
+        series.setdefault(_without(point, axis), []).append(point)
+    found = []
+    for one_series in series.values():
+        base = next((p.value for p in one_series if getattr(p, axis) == 1), None)
+        if base is not None:
+            found += [_over(p, base) for p in one_series if getattr(p, axis) != 1]
+    return found
+
+
+def _without(point: Point, axis: Axis) -> Point:
+    """What the points of one series have in common."""
+    if axis == "batch_size":
+        return dataclasses.replace(point, value=None, batch_size=None)
+    return dataclasses.replace(point, value=None, device_count=None)
+
+
+def _over(point: Point, base: float) -> Point:
+    if base == 1 or point.value is None:
+        return point
+    where = ", ".join(filter(None, [point.where, "computed"]))
+    return dataclasses.replace(point, value=point.value / base, confidence="D", where=where)
+
+
+def _interval_cell(interval: Interval | None) -> Cell:
+    if interval is None:
+        return EMPTY
+    return Cell(text=f"{interval.value:.2f}", spread=half_width(interval), value=interval.value)
+
+
+def _table(title: str, pools: Sequence[Pool], figures: Sequence[Figure]) -> Table | None:
+    best = _best_batches(pools)
+    rows = [
+        (p, f, own, point)
+        for p in pools
+        for f in figures
+        if not (own := f.own(p)).empty
+        for point in f.points
+        if _same(p, point, best)
+    ]
+    if not rows:
+        return None
+    footnotes = Footnotes()
+    shown = list({id(p): p for p, _, _, _ in rows}.values())
+    keys = [*key_columns(shown), BATCH]
+    several = len({f.name for _, f, _, _ in rows}) > 1
+    return Table(
+        title=f"{title} beside published" + ("" if several else f", {rows[0][1].name}"),
+        headers=(
+            *(key.header for key in keys),
+            *(["figure"] if several else []),
+            *("measured", "published", "published: on"),
+        ),
+        keys=len(keys),
+        rows=tuple(
+            (
+                *(key.cell(p) for key in keys),
+                *([words(f.name)] if several else []),
+                dataclasses.replace(own, notes=footnotes.of(p), invalid=bool(p.reasons)),
+                _printed(point, f, footnotes),
+                words(_cards(point)),
+            )
+            for p, f, own, point in rows
+        ),
+        notes=(NOTE, *common_notes(shown)),
+        footnotes=footnotes.texts,
+    )
+
+
+def _same(p: Pool, point: Point, best: set[int]) -> bool:
+    """Whether a point is of a pool's model, precision, batch and device count, as far as these
+    matter and were printed. A batch that was not printed was chosen freely: so is one's own."""
+    precision = p.starts[0].measurement.preparation.asked_precision
+    if (p.case.model, precision) != (point.model, point.precision):
+        return False
+    if p.case.scenario == "accuracy":
+        return True
+    batch_fits = (
+        id(p) in best if point.batch_size is None else p.case.batch_size == point.batch_size
+    )
+    return batch_fits and point.device_count in (None, p.case.device_count)
+
+
+def _best_batches(pools: Iterable[Pool]) -> set[int]:
+    """Of each case with several batch sizes the fastest."""
+    fastest: dict[object, tuple[float, int]] = {}
+    for p in pools:
+        if rates := rates_of(p.starts):
+            key = (p.machine, dataclasses.replace(p.case, batch_size=1))
+            found = (over_starts(rates).value, id(p))
+            fastest[key] = max(found, fastest.get(key, found))
+    return {place for _, place in fastest.values()}
+
+
+def _printed(point: Point, figure_of: Figure, footnotes: Footnotes) -> Cell:
+    note = (footnotes.number(point.citation),)
+    if point.value is None:
+        return Cell(text="OOM", value="out-of-memory", notes=note)
+    places = figure_of.decimals
+    text = f"{point.value:.10g}" if places is None else f"{point.value:.{places}f}"
+    return Cell(text=text, value=point.value, notes=note)
+
+
+def _cards(point: Point) -> str:
+    count = f"{point.device_count}× " if (point.device_count or 1) > 1 else ""
+    return f"{count}{point.card}" if point.card else ""
