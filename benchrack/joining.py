@@ -54,12 +54,16 @@ class Meeting:
                 "port in --rdzv-endpoint"
             ) from error
         with listener, _closing_unless_joined(there):
-            while missing := [n for n in range(1, self.nodes.count) if n not in there]:
+            while missing := self._missing(there):
                 self.progress(f"waiting for {_named(missing)} of {self.nodes.count}")
                 self._accept(listener, there, missing)
         link = Link(self.nodes, tuple(there[rank] for rank in sorted(there)))
         link.tell({"joined": self.nodes.count})
         return link
+
+    def _missing(self, there: Mapping[int, Connection]) -> list[int]:
+        """Who is not there, or not any more."""
+        return [n for n in range(1, self.nodes.count) if n not in there or not there[n].open]
 
     def _accept(
         self, listener: socket.socket, there: dict[int, Connection], missing: list[int]

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from benchrack.errors import NodeError
 from benchrack.nodes import Nodes, difference
 
-LINGER_S = 0.5
+LINGER_S = 0.2
 LARGEST_BYTES = 1 << 26  # of one message: a record with all its samples is a thousandth of it
 
 

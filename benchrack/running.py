@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import closing
+from contextlib import closing, suppress
 
 from benchrack import scenarios
 from benchrack.bench import Bench
@@ -86,7 +86,9 @@ def _out_of_memory(bench: Bench, error: Exception) -> str | None:
     lines = str(error).strip().splitlines() or [""]
     if isinstance(error, MemoryError):
         return f"the host ran out of memory: {lines[0]}"
-    share = peak_share(bench.gauge) if bench.gauge else None
+    share = None
+    with suppress(Exception):  # a card that is lost must not hide the error it caused
+        share = peak_share(bench.gauge) if bench.gauge else None
     return lines[0] if ran_out(str(error), share) else None
 
 

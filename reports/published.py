@@ -109,6 +109,8 @@ def _points(publication: Publication, series: Mapping[str, Any], where: str) -> 
         "system": publication.system,
         **series,
     }
+    if unknown := sorted(set(series) - {"values", *(f.name for f in dataclasses.fields(Point))}):
+        raise ResultsError(f"{where}: unknown key {unknown[0]!r}")
     values = common.pop("values", None)
     if not isinstance(values, list) or not values:
         raise ResultsError(f"{where}: values must be a list with at least one figure")
