@@ -21,7 +21,7 @@ RESET_PEAK = "5"  # what /proc/self/clear_refs takes to count the peak anew (Lin
 class Gauge(Protocol):
     """Reads one place that holds batches, in bytes.
 
-    `reserve` is how many times what they need the allocators there may hold.
+    `reserve` is how many times what is free may be predicted before a batch is not even tried.
     """
 
     place: str
@@ -96,11 +96,12 @@ class CardGauge:
 @dataclass(slots=True)
 class HostGauge:
     """This process's resident memory, and what is left to it: by the host, its control group and
-    its own limit."""
+    its own limit. Beyond that limit memory is refused, so what is predicted to be a little too much
+    can be tried."""
 
     root: Path = ROOT
     place: str = "the host's memory"
-    reserve: float = 1.0
+    reserve: float = 1.25
 
     def reset_peak(self) -> None:
         (self.root / "proc/self/clear_refs").write_text(RESET_PEAK)

@@ -69,17 +69,16 @@ def require_room(
 ) -> None:
     """Raises OutOfMemoryError, with the numbers, where a batch can't fit.
 
-    `reserve` is how many times what they need the allocators of this place may hold, so that no
-    batch is refused that would have fitted.
+    `reserve` is how many times what is free a prediction may be: allocators hold more than they
+    need, and no batch is to be refused that would have fitted.
     """
     if prediction.needed_bytes <= free_bytes * reserve:
         return
     first, last = prediction.batches
-    held = f", of which allocators may hold {reserve:g}×" if reserve > 1 else ""
     raise OutOfMemoryError(
         f"batch {batch_size} needs about {prediction.needed_bytes / GIB:.1f} GiB beside the model, "
-        f"as batches {first} and {last} predict{held}; {free_bytes / GIB:.1f} GiB of {place} are "
-        "free. It was not tried"
+        f"as batches {first} and {last} predict; {free_bytes / GIB:.1f} GiB of {place} are free, "
+        "and it was not tried"
     )
 
 

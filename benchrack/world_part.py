@@ -55,7 +55,8 @@ class WorldPart:
         return Path(self.folder) / f"stack-{local_rank}"
 
     def stderr(self, local_rank: int) -> str:
-        """What a process wrote to its standard error, as torch keeps it."""
+        """What a process wrote to its standard error. Torch keeps it in a folder of its run, its
+        attempt, of which there is one, and its local rank."""
         logs = sorted(Path(self.folder).glob(f"*/attempt_*/{local_rank}/stderr.log"))
         return logs[-1].read_text(errors="replace") if logs else ""
 

@@ -13,11 +13,12 @@ from fakes import nvml
 
 from benchrack import gauges, memory
 from benchrack.errors import OutOfMemoryError
+from benchrack.executors import Setup, Worker
 from benchrack.gauges import CardGauge, HostGauge, available, gauge_of, peak_share
 from benchrack.memory import GIB, Prediction, predict, probes, ran_out, require_room
 from benchrack.results import Outcome
 from benchrack.running import run_case
-from benchrack.types import Case, Device
+from benchrack.types import Case, Device, Settings
 
 pytest_plugins = ["pytester"]
 FAKES = Path(__file__).parents[1] / "fakes"
@@ -79,7 +80,7 @@ def test_what_does_not_fit_is_refused_with_the_numbers():
 def test_allocators_that_hold_twice_what_they_need_are_given_the_benefit_of_it():
     predicted = Prediction(needed_bytes=3 * GIB, batches=(8, 32))
     require_room(predicted, 128, 2 * GIB, 2.0, "the card's memory")
-    with pytest.raises(OutOfMemoryError, match="may hold 2×"):
+    with pytest.raises(OutOfMemoryError, match=r"1\.0 GiB of the card's memory"):
         require_room(predicted, 128, GIB, 2.0, "the card's memory")
 
 
@@ -359,6 +360,72 @@ def test_a_library_that_runs_out_in_words_of_its_own_is_out_of_memory(followed):
     bench.registry = lab.registry(lab.backend(compute=compute), lab.backend("plain"))
     with pytest.raises(OutOfMemoryError, match=r"4 GiB$"):
         run_case(bench, case())
+
+
+# In a worker process --------------------------------------------------------------------------
+
+WORKERS_CONFTEST = f"""
+import os, sys
+sys.path.insert(0, {str(FAKES)!r})
+import laboratory as lab
+import numpy as np
+from benchrack import hookimpl
+
+def greedy(images, matrix):
+    return np.ones(2 << 30, np.uint8)
+
+def aborting(images, matrix):
+    print("terminate called after throwing an instance of 'std::bad_alloc'", file=sys.stderr)
+    os.abort()
+
+@hookimpl
+def benchrack_backends():
+    computes = dict(greedy=greedy, aborting=aborting)
+    return [lab.backend(), *(lab.backend(n, compute=c) for n, c in computes.items())]
+
+@hookimpl
+def benchrack_models():
+    return [lab.MODEL]
+
+@hookimpl
+def benchrack_datasets():
+    return [lab.DATASET]
+"""
+
+
+@pytest.fixture
+def worker(tmp_path):
+    (tmp_path / "conftest.py").write_text(WORKERS_CONFTEST)
+    settings = Settings(
+        reference="numpy-fp32",
+        time_limit_s=0.02,
+        warmup_limit_s=0.02,
+        round_s=0.001,
+        inputs_mib=1,
+        memory_gib=1.0,
+    )
+    built = Worker(
+        Setup(
+            settings=settings,
+            device=Device(kind="cpu", name="cpu"),
+            cache=str(tmp_path / "cache"),
+            conftests=(str(tmp_path / "conftest.py"),),
+        )
+    )
+    yield built
+    built.close()
+
+
+def test_a_worker_is_refused_what_is_beyond_its_limit_and_the_next_case_runs(worker):
+    with pytest.raises(OutOfMemoryError, match=r"the host ran out of memory: .*2\.00 GiB"):
+        worker.run(case(backend="greedy"))
+    assert worker.run(case()).images_per_s.value > 0
+
+
+def test_a_library_that_ends_the_process_for_want_of_memory_is_out_of_memory(worker):
+    with pytest.raises(OutOfMemoryError, match="bad_alloc"):
+        worker.run(case(backend="aborting"))
+    assert worker.run(case()).images_per_s.value > 0
 
 
 # In a run -------------------------------------------------------------------------------------

@@ -146,12 +146,17 @@ def meet(*meetings):
         return list(threads.map(join, meetings))
 
 
+def part(links):
+    """All leave at once, as at the end of a run."""
+    with ThreadPoolExecutor(len(links)) as threads:
+        list(threads.map(lambda one: one.leave("done"), links))
+
+
 @pytest.fixture
 def linked(endpoint):
     links = meet(*(meeting(endpoint, rank, 3) for rank in range(3)))
     yield links
-    for one in links:
-        one.leave("the test is over")
+    part(links)
 
 
 def test_nodes_meet_whoever_comes_first(linked):
@@ -266,8 +271,7 @@ def test_a_stranger_is_shown_the_door(endpoint):
         assert stranger.recv(1) == b""
         stranger.close()
         guest = threads.submit(meeting(endpoint, 1).join)
-        for one in [host.result(), guest.result()]:
-            one.leave("done")
+        part([host.result(), guest.result()])
 
 
 def test_a_node_that_was_started_anew_takes_its_place(endpoint):
@@ -280,8 +284,7 @@ def test_a_node_that_was_started_anew_takes_its_place(endpoint):
         )
         first.close()
         later = [threads.submit(meeting(endpoint, rank, 3).join) for rank in (1, 2)]
-        for one in [joined.result() for joined in (host, *later)]:
-            one.leave("done")
+        part([joined.result() for joined in (host, *later)])
 
 
 def test_the_interface_of_an_address():

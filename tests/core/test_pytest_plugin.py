@@ -388,6 +388,8 @@ def test_a_json_that_can_not_be_written_points_to_the_journal(lab, monkeypatch):
         (["--device=cuda:9"], "no NVIDIA card is visible"),
         (["--device=tpu"], "--device=tpu"),
         (["--dataset=nope"], "unknown dataset 'nope'"),
+        (["--nnodes=2"], "--node-rank is missing"),
+        (["--nnodes=2", "--node-rank=2", "--rdzv-endpoint=a:1"], "the ranks are 0 to 1"),
     ],
 )
 def test_a_wrong_option_is_one_readable_line(lab, arguments, words):
