@@ -114,9 +114,7 @@ def test_cards_get_the_cores_near_them_in_equal_shares(machine, fake_nvml):
 def test_fewer_cards_than_asked_for_are_named(machine, fake_nvml):
     library = fake.four_v100_sxm2()
     fake_nvml(library)
-    with pytest.raises(
-        UnsupportedError, match="5 devices were asked for, 4 are used here"
-    ):
+    with pytest.raises(UnsupportedError, match="5 devices were asked for, 4 are used here"):
         places(cards_of(library), 5, machine({0: "0-7"}))
 
 
