@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchrack import statistics
-from benchrack.peers import ALONE, Peers
+from benchrack.peers import ALONE, Peers, agreed
 from benchrack.types import Settings
 
 Clock = Callable[[], float]
@@ -95,7 +95,7 @@ def warm_up(
         batch_s, elapsed_s = peers.most(own_s, clock() - started)
         batches += count
         windows.append(batch_s)
-        steady = peers.agree(statistics.steady(windows))
+        steady = agreed(peers, statistics.steady(windows))
     return Warmup(
         seconds=elapsed_s,
         batches=batches,
@@ -137,7 +137,7 @@ def measure_rounds(
             if len(rounds) >= look:
                 look = next(looks)
                 assessment = statistics.assess(rounds)
-                if peers.agree(_within(assessment, settings.interval)):
+                if agreed(peers, _within(assessment, settings.interval)):
                     stop_reason = "interval"
                     break
             if len(rounds) >= MINIMUM_ROUNDS and elapsed_s >= settings.time_limit_s:

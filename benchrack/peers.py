@@ -33,9 +33,6 @@ class Peers(Protocol):
     def gather(self, mine: T) -> list[T]:
         """What each of them gave, in order of rank."""
 
-    def agree(self, decision: T) -> T:
-        """What rank 0 gave."""
-
 
 @dataclass(frozen=True, slots=True)
 class Alone:
@@ -54,11 +51,13 @@ class Alone:
     def gather(self, mine: T) -> list[T]:
         return [mine]
 
-    def agree(self, decision: T) -> T:
-        return decision
-
 
 ALONE = Alone()
+
+
+def agreed(peers: Peers, decision: bool) -> bool:
+    """What rank 0 decides."""
+    return bool(peers.most(decision and peers.rank == 0)[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

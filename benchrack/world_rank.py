@@ -16,8 +16,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -32,6 +31,7 @@ from benchrack.placement import Place
 from benchrack.results import Measurement, to_record, unflatten
 from benchrack.types import Case
 from benchrack.worker import bench_of
+from benchrack.world_hub import Hub, Where
 from benchrack.world_part import WorldPart
 from benchrack.world_results import RankResult, combined
 
@@ -42,49 +42,29 @@ PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GlooPeers:
-    """The other processes, met through torch's gloo: on the CPU, whatever the devices are."""
+class WorldPeers:
+    """The other processes: numbers go through the hub, what is larger through torch's gloo."""
 
     rank: int
     size: int
     local_rank: int
+    hub: Hub
 
     def meet(self) -> None:
         self.most(0.0)
 
     def most(self, *values: float) -> tuple[float, ...]:
-        import torch
-        from torch import distributed
-
-        tensor = torch.tensor(values, dtype=torch.float64)
-        with _losing():
-            distributed.all_reduce(tensor, op=distributed.ReduceOp.MAX)
-        return tuple(tensor.tolist())
+        return self.hub.most(values)
 
     def gather(self, mine: T) -> list[T]:
         from torch import distributed
 
         gathered: list[Any] = [None] * self.size
-        with _losing():
+        try:
             distributed.all_gather_object(gathered, mine)
+        except RuntimeError as error:
+            raise PeerLostError(str(error)) from error
         return gathered
-
-    def agree(self, decision: T) -> T:
-        from torch import distributed
-
-        box: list[Any] = [decision]
-        with _losing():
-            distributed.broadcast_object_list(box, src=0)
-        agreed: T = box[0]
-        return agreed
-
-
-@contextmanager
-def _losing() -> Iterator[None]:
-    try:
-        yield
-    except RuntimeError as error:
-        raise PeerLostError(str(error)) from error
 
 
 def main(text: str) -> None:
@@ -134,19 +114,27 @@ def _serve(
             launcher.send({"record": to_record(found), "seconds_per_batch": samples})
 
 
-def _join(part: WorldPart, local_rank: int) -> GlooPeers:
+def _join(part: WorldPart, local_rank: int) -> WorldPeers:
     from torch import distributed
 
     if part.interface:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", part.interface)
-    peers = GlooPeers(rank=part.rank(local_rank), size=part.size, local_rank=local_rank)
+    rank = part.rank(local_rank)
     distributed.init_process_group(
         "gloo",
-        rank=peers.rank,
-        world_size=peers.size,
+        rank=rank,
+        world_size=part.size,
         timeout=timedelta(seconds=max(part.limit_s, part.join_limit_s)),
     )
-    return peers
+
+    def tell(where: Where | None) -> Where:
+        box: list[Any] = [where]
+        distributed.broadcast_object_list(box, src=0)
+        told: Where = box[0]
+        return told
+
+    hub = Hub.open(rank, part.size, part.address, tell)
+    return WorldPeers(rank=rank, size=part.size, local_rank=local_rank, hub=hub)
 
 
 def _measure(

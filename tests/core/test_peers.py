@@ -9,7 +9,7 @@ from fakes.seats import together
 from benchrack import running
 from benchrack.errors import UnsupportedError
 from benchrack.measurement import measure_rounds, measure_singly, warm_up
-from benchrack.peers import ALONE, PeersError, in_turn
+from benchrack.peers import ALONE, PeersError, agreed, in_turn
 from benchrack.types import Case, Settings
 
 QUICK = Settings(round_s=0.05, interval=0.01, time_limit_s=1.0, warmup_limit_s=1.0)
@@ -123,10 +123,16 @@ def test_what_passes_between_rounds_is_nobodys_time():
         assert found.own_seconds_per_batch == all_of(0.02, found.own_seconds_per_batch)
 
 
+def test_rank_0_decides():
+    assert together(2, lambda peers: agreed(peers, peers.rank == 0)) == [True, True]
+    assert together(2, lambda peers: agreed(peers, peers.rank == 1)) == [False, False]
+
+
 def test_alone_nothing_is_waited_for():
     assert ALONE.most(1.0, 2.0) == (1.0, 2.0)
     assert ALONE.gather("mine") == ["mine"]
-    assert ALONE.agree(True)
+    assert agreed(ALONE, True)
+    assert not agreed(ALONE, False)
     machine = Machine(lambda n: 0.01)
     found = rounds(machine.step, machine.synchronize, QUICK, machine.clock, peers=ALONE)
     assert found.own_seconds_per_batch == found.seconds_per_batch

@@ -48,9 +48,6 @@ class Seat:
     def most(self, *values):
         return tuple(map(max, zip(*self.gather(values), strict=True)))
 
-    def agree(self, decision):
-        return self.gather(decision)[0]
-
 
 def together(size, function, local_size=0):
     """What `function(peers)` returns for each of them, run at once; one that raises ends all."""
