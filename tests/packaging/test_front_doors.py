@@ -16,8 +16,12 @@ needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 
 def make(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    # A make that runs these tests hands its own flags and variables down.
-    ours = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
+    # A make that runs these tests hands its own flags down, and its variables as well by name.
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("MAKE", "MFLAGS")) and name not in ("VENV", "PYTHON", "ARGS")
+    }
     return subprocess.run(
         ["make", *arguments], cwd=cwd, env=ours, capture_output=True, text=True, check=False
     )
