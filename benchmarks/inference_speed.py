@@ -119,7 +119,7 @@ def eager(here: Bench, chosen: Case, seconds: float) -> float:
 
     torch.set_num_threads(here.threads)
     loaded = here.registry.model(MODEL).load("auto", here.cache)
-    images = torch.from_numpy(here.distinct_inputs(chosen)[:16]).split(8)
+    images = torch.from_numpy(here.distinct_inputs(chosen)[:16].copy()).split(8)
     best = 0.0
     for layout in (torch.contiguous_format, torch.channels_last):
         module = loaded.module.to(memory_format=layout)

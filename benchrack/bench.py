@@ -45,7 +45,7 @@ def silent(phase: str) -> None:
 @dataclass(slots=True)
 class Bench:
     """A place to run cases. Data sets are opened once, and the distinct inputs of a model are
-    decoded once for all cases that use them.
+    decoded once, and kept in the cache.
 
     `footprints` are bytes by batch size, of each kind of case (see `footprint.follow`).
     """
@@ -106,13 +106,14 @@ class Bench:
 
     def distinct_inputs(self, case: Case) -> np.ndarray:
         """Inputs of the case's model, all different, float32 (N, C, H, W): real pictures first, and
-        as many as outgrow the last-level cache, as far as `inputs_mib` allows."""
+        as many as outgrow the last-level cache, as far as `inputs_mib` allows. Read-only."""
         model = self.registry.model(case.model)
         limit = self.settings.inputs_mib * MIB
         key = (self.dataset_name(case), model.input_shape, model.preprocessing)
         if key not in self._pools:
             self._pools.clear()  # one pool at a time: they are as large as a cache
-            self._pools[key] = inputs.input_pool(
+            self._pools[key] = inputs.cached_input_pool(
+                self.cache,
                 self.split(case),
                 model,
                 minimum_bytes=min(2 * last_level_cache_bytes(), limit),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from benchrack import preprocessing
+from benchrack.cache import Cache
 from benchrack.errors import CorruptImageError, DatasetError
 from benchrack.processors import usable_cores
 from benchrack.types import Model, Sample, Split
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 READ_AHEAD = 64  # pictures that are read at once, by all cores
 DRAWS = 4  # tries a wanted input: variants of tiny pictures can be equal
+RECIPE = 1  # of a pool: to be raised when the same pictures and seed give other inputs
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -117,6 +122,37 @@ def input_pool(
             "and a speed must be measured with inputs that differ"
         )
     return _stacked(list(pool.values()), model)
+
+
+def cached_input_pool(
+    cache: Cache, split: Split, model: Model, *, minimum_bytes: int, limit_bytes: int, seed: int
+) -> np.ndarray:
+    """The same pool, read-only and memory-mapped: it is decoded once for all processes and runs.
+
+    Raises what `input_pool` does, and CacheError where there is no room for it.
+    """
+    import numpy as np
+
+    def save(folder: Path) -> None:
+        pool = input_pool(
+            split, model, minimum_bytes=minimum_bytes, limit_bytes=limit_bytes, seed=seed
+        )
+        np.save(folder / "inputs.npy", pool)
+
+    key = {
+        "data": split.digest,
+        "input_shape": list(model.input_shape),
+        "preprocessing": dataclasses.asdict(model.preprocessing),
+        "minimum_bytes": minimum_bytes,
+        "limit_bytes": limit_bytes,
+        "seed": seed,
+        "recipe": RECIPE,
+        "pillow": version("pillow"),
+        "numpy": version("numpy"),
+    }
+    folder = cache.get("inputs", key, save)
+    pool: np.ndarray = np.load(folder / "inputs.npy", mmap_mode="r")
+    return pool
 
 
 def _read(model: Model, sample: Sample) -> tuple[Sample, np.ndarray | None]:

@@ -197,8 +197,7 @@ SCENARIOS: dict[str, Callable[[Bench, Case, Session], Found]] = {
 def expected_outputs(bench: Bench, case: Case, session: Session) -> np.ndarray:
     """FP32 logits of the pictures that `check_session` checks, float32 (N, classes)."""
     bench.progress("checking outputs")
-    pictures = bench.distinct_inputs(case)[:CHECKED_PICTURES]
-    return reference.of_inputs(bench, case, session.loaded, pictures)
+    return reference.of_inputs(bench, case, session.loaded, _checked(bench, case))
 
 
 def check_session(
@@ -207,12 +206,17 @@ def check_session(
     """The session's outputs for a few pictures against FP32 of the same model."""
     import numpy as np
 
-    pictures = bench.distinct_inputs(case)[:CHECKED_PICTURES]
+    pictures = _checked(bench, case)
     size = -(-len(pictures) // case.batch_size) * case.batch_size
     filled = np.resize(pictures, (size, *pictures.shape[1:]))
     batches = (filled[start : start + case.batch_size] for start in range(0, size, case.batch_size))
     got = reference.outputs(session, batches)[: len(pictures)]
     return check_outputs(got, np.asarray(expected), bench.settings.reference)
+
+
+def _checked(bench: Bench, case: Case) -> np.ndarray:
+    """The pictures whose outputs are compared, to be kept or overwritten by a session."""
+    return bench.distinct_inputs(case)[:CHECKED_PICTURES].copy()
 
 
 def _rate(images: int, seconds: Interval) -> Interval:

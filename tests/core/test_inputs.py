@@ -1,9 +1,12 @@
 """Pictures as inputs of a model: batches, unreadable pictures, and pools of distinct inputs."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from benchrack import inputs
+from benchrack.cache import Cache
 from benchrack.errors import CorruptImageError, DatasetError
 from benchrack.types import Model, Preprocessing, Sample, Split
 
@@ -171,3 +174,45 @@ def test_pictures_without_any_difference_are_refused():
 def test_pictures_that_can_all_not_be_read_are_refused():
     with pytest.raises(DatasetError, match="none of its 2 pictures can be read"):
         pool([corrupt(0), corrupt(1)], 4)
+
+
+def cached(root, samples, count=12, model=MODEL, **changes):
+    asked = {"minimum_bytes": count * EACH, "limit_bytes": 10**9, "seed": 0, **changes}
+    return inputs.cached_input_pool(Cache(root), split(samples), model, **asked)
+
+
+def test_a_cached_pool_is_the_same_one_and_decodes_nothing_twice(tmp_path):
+    samples = [readable(n) for n in range(3)]
+    made = cached(tmp_path, samples)
+    np.testing.assert_array_equal(made, pool(samples, 12))
+    found = cached(tmp_path, [corrupt(n) for n in range(3)])  # nobody reads these
+    np.testing.assert_array_equal(found, made)
+    assert found.dtype == np.float32
+    assert not found.flags.writeable
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seed": 1},
+        {"limit_bytes": 4 * EACH},
+        {"minimum_bytes": 5 * EACH},
+        {
+            "model": dataclasses.replace(
+                MODEL,
+                preprocessing=dataclasses.replace(MODEL.preprocessing, mean=(0.5, 0.5, 0.5)),
+            )
+        },
+    ],
+    ids=["seed", "limit", "minimum", "preprocessing"],
+)
+def test_a_pool_of_another_kind_is_another_product(tmp_path, change):
+    samples = [readable(n) for n in range(3)]
+    first, other = cached(tmp_path, samples), cached(tmp_path, samples, **change)
+    assert first.shape != other.shape or (first != other).any()
+
+
+def test_pictures_that_can_not_be_read_leave_no_pool_behind(tmp_path):
+    with pytest.raises(DatasetError, match="can be read"):
+        cached(tmp_path, [corrupt(0)])
+    assert Cache(tmp_path).entries() == []
