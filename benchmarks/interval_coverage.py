@@ -1,4 +1,4 @@
-"""How often the interval of `benchrack.statistics` covers the truth, and how soon the rules decide.
+"""How often the interval of `benchrack.blocks` covers the truth, and how soon the rules decide.
 
 Simulates rounds whose truth is known, runs the stop rule on them, and prints Markdown tables:
 python benchmarks/interval_coverage.py --repetitions 500
@@ -14,15 +14,10 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from benchrack.blocks import Assessment, assess, checkpoints, merge, percentile
 from benchrack.results import Interval
-from benchrack.statistics import (
-    Assessment,
-    assess,
-    checkpoints,
-    median_interval,
-    merge,
-    steady,
-)
+from benchrack.statistics import median_interval, quantile, quantile_interval, sorted_finite
+from benchrack.trends import steady
 
 HALF_WIDTH = 0.01
 LONG_RUN = 200_000
@@ -131,11 +126,6 @@ def simulate(process: Process, repetitions: int, limit: int, seed: int) -> list[
     def truth(block_size: int) -> float:
         return median_interval(merge(long_run, block_size)).value
 
-    def covers(interval: Interval, block_size: int) -> bool:
-        assert interval.low is not None
-        assert interval.high is not None
-        return interval.low <= truth(block_size) <= interval.high
-
     runs = []
     for _ in range(repetitions):
         rounds = list(itertools.islice(process(rng), limit))
@@ -145,9 +135,9 @@ def simulate(process: Process, repetitions: int, limit: int, seed: int) -> list[
             Run(
                 rounds=seen,
                 stops=stops,
-                covers=covers(assessment.interval, size),
-                blocks_cover=covers(median_interval(merge(rounds[:seen], size)), size),
-                bare_cover=covers(median_interval(rounds[:seen]), 1),
+                covers=covers(assessment.interval, truth(size)),
+                blocks_cover=covers(median_interval(merge(rounds[:seen], size)), truth(size)),
+                bare_cover=covers(median_interval(rounds[:seen]), truth(1)),
             )
         )
     return runs
@@ -207,6 +197,35 @@ def print_coverage(repetitions: int, limit: int, seed: int) -> None:
         )
 
 
+def print_percentiles(repetitions: int, samples: int, seed: int) -> None:
+    print(f"\nPercentiles of {samples} single batches; {repetitions} runs a row; nominal 95 %\n")
+    row("single batches", "percentile", "has an interval", "covers", "if they were independent")
+    row(*["---"] * 5)
+    for name, process in PROCESSES.items():
+        if "CV 3%" in name:  # the ranks are the same
+            continue
+        rng = random.Random(seed)
+        long_run = sorted_finite(list(itertools.islice(process(rng), LONG_RUN)))
+        runs = [list(itertools.islice(process(rng), samples)) for _ in range(repetitions)]
+        for q in (0.5, 0.9, 0.99):
+            truth = quantile(long_run, q)
+            own = [percentile(run, q) for run in runs]
+            bare = [quantile_interval(run, q) for run in runs]
+            row(
+                name,
+                f"p{100 * q:g}",
+                share([i.low is not None for i in own]),
+                share([covers(i, truth) for i in own if i.low is not None]),
+                share([covers(i, truth) for i in bare if i is not None]),
+            )
+
+
+def covers(interval: Interval, truth: float) -> bool:
+    assert interval.low is not None
+    assert interval.high is not None
+    return interval.low <= truth <= interval.high
+
+
 def print_warm_up(repetitions: int, seed: int) -> None:
     print(f"\nWarm-up; {repetitions} runs a row\n")
     row("windows", "noise", "needed: median, p95", "still off by: median, p95")
@@ -232,6 +251,7 @@ def main() -> None:
     if options.repetitions < 1 or options.limit < 6:
         parser.error("needs at least 1 repetition and a limit of at least 6 rounds")
     print_coverage(options.repetitions, options.limit, options.seed)
+    print_percentiles(options.repetitions, options.limit, options.seed)
     print_warm_up(options.repetitions, options.seed)
 
 

@@ -21,10 +21,11 @@ from typing import IO, Any, Protocol
 from benchrack import errors
 from benchrack.bench import Bench, silent
 from benchrack.errors import BenchrackError, OutOfMemoryError, TimeLimitError, WorkerError
+from benchrack.flattening import flatten
 from benchrack.memory import ran_out
 from benchrack.metering import Idle
 from benchrack.meters import Domain
-from benchrack.results import Measurement, flatten, from_record
+from benchrack.results import Measurement, from_record
 from benchrack.running import run_case
 from benchrack.types import Case, Device, Settings
 

@@ -18,15 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from benchrack.errors import ResultsError
-from benchrack.results import (
-    SCHEMA,
-    Measurement,
-    Outcome,
-    flatten,
-    from_record,
-    to_record,
-    unflatten,
-)
+from benchrack.flattening import flatten, unflatten
+from benchrack.results import SCHEMA, Measurement, Outcome, from_record, to_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

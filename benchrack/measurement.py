@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from benchrack import statistics
+from benchrack import blocks, trends
 from benchrack.peers import ALONE, Peers, agreed
 from benchrack.types import Settings
 
@@ -52,7 +52,7 @@ class Rounds:
     seconds_per_batch: tuple[float, ...]
     own_seconds_per_batch: tuple[float, ...]
     batches_per_round: int
-    assessment: statistics.Assessment
+    assessment: blocks.Assessment
     stop_reason: str
     between_s: float
 
@@ -81,7 +81,7 @@ def warm_up(
     """Run batches until windows of at least `round_s` are steady, or until `warmup_limit_s`.
 
     The first batch is timed apart: it compiles, tunes and allocates. The rule is
-    `statistics.steady` over the window times.
+    `trends.steady` over the window times.
     """
     started = clock()
     step(0)
@@ -95,7 +95,7 @@ def warm_up(
         batch_s, elapsed_s = peers.most(own_s, clock() - started)
         batches += count
         windows.append(batch_s)
-        steady = agreed(peers, statistics.steady(windows))
+        steady = agreed(peers, trends.steady(windows))
     return Warmup(
         seconds=elapsed_s,
         batches=batches,
@@ -121,7 +121,7 @@ def measure_rounds(
     At least three rounds are taken whatever the limit. `batch_s` is the same for all peers.
     """
     count = batches_for(settings.round_s, batch_s)
-    looks = statistics.checkpoints()
+    looks = blocks.checkpoints()
     look = next(looks)
     rounds: list[float] = []
     own: list[float] = []
@@ -136,12 +136,12 @@ def measure_rounds(
             done += count
             if len(rounds) >= look:
                 look = next(looks)
-                assessment = statistics.assess(rounds)
+                assessment = blocks.assess(rounds)
                 if agreed(peers, _within(assessment, settings.interval)):
                     stop_reason = "interval"
                     break
             if len(rounds) >= MINIMUM_ROUNDS and elapsed_s >= settings.time_limit_s:
-                assessment, stop_reason = statistics.assess(rounds), "time-limit"
+                assessment, stop_reason = blocks.assess(rounds), "time-limit"
                 break
         total_s = clock() - started
     return Rounds(
@@ -168,12 +168,14 @@ def measure_singly(
 
     Peers take the same number of samples, and meet about once a second, by `batch_s`.
     """
-    stretch = 1 if peers.size == 1 else batches_for(STRETCH_S, batch_s)
     samples: list[float] = []
+    elapsed_s = 0.0
     with collection_held():
         peers.meet()
         started = clock()
         while True:
+            left_s = min(STRETCH_S, settings.time_limit_s - elapsed_s)
+            stretch = 1 if peers.size == 1 else batches_for(left_s, batch_s)
             for _ in range(min(stretch, max(1, settings.latency_samples - len(samples)))):
                 samples.append(_timed(step, synchronize, clock, len(samples), 1))
             (elapsed_s,) = peers.most(clock() - started)
@@ -196,6 +198,6 @@ def batches_for(seconds: float, batch_s: float) -> int:
     return max(1, math.ceil(seconds / batch_s)) if batch_s > 0 else 1
 
 
-def _within(assessment: statistics.Assessment, interval: float) -> bool:
+def _within(assessment: blocks.Assessment, interval: float) -> bool:
     half_width = assessment.half_width
     return assessment.independent and half_width is not None and half_width <= interval

@@ -18,11 +18,11 @@ import pytest
 
 from benchrack import nodes, pytest_options
 from benchrack.errors import BenchrackError
+from benchrack.flattening import flatten
 from benchrack.joining import Meeting
 from benchrack.link import Link
 from benchrack.nodes import Nodes
 from benchrack.pytest_cases import Planned, sweep_of
-from benchrack.results import flatten
 from benchrack.run import Run
 from benchrack.types import Case, Settings
 

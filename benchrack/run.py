@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from benchrack.errors import ResultsError
+from benchrack.flattening import flatten
 from benchrack.journal import Header, Journal
-from benchrack.results import SCHEMA, Measurement, Outcome, flatten
+from benchrack.results import SCHEMA, Measurement, Outcome
 from benchrack.types import Case, Device, Settings
 
 NOT_RUN = "not-run"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from benchrack import inputs, measurement, reference, results
 from benchrack.bench import Bench
+from benchrack.blocks import percentile
 from benchrack.comparison import assess_accuracy, check_outputs
 from benchrack.errors import DatasetError
 from benchrack.footprint import follow, remember
@@ -18,7 +19,6 @@ from benchrack.metering import Window, power_of
 from benchrack.parts import parts_of, unsynchronised_share
 from benchrack.results import Interval
 from benchrack.rotation import Rotation, batches_of, rotation
-from benchrack.statistics import quantile_interval
 from benchrack.surroundings import Watch, watched
 from benchrack.types import Case, Session
 
@@ -229,9 +229,12 @@ def _rate(images: int, seconds: Interval) -> Interval:
 
 
 def _percentile(samples: Sequence[float], q: float) -> Interval | None:
-    """A percentile in milliseconds, or None where the samples are too few to tell."""
-    interval = quantile_interval(samples, q) if len(samples) >= PERCENTILE_SAMPLES[q] else None
-    if interval is None:
+    """A percentile in milliseconds, or None where the samples are too few to tell, or would be too
+    few if they were independent. A median is told without an interval too."""
+    if len(samples) < PERCENTILE_SAMPLES[q]:
+        return None
+    interval = percentile(samples, q)
+    if interval.low is None and q != 0.5:
         return None
     return Interval(
         value=interval.value * 1e3,

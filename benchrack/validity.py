@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from benchrack import statistics
+from benchrack import trends
 from benchrack.machines import Accelerator
 from benchrack.results import Interval, Measurement
 from benchrack.types import Settings
@@ -70,7 +70,7 @@ def _not_steady(m: Measurement, settings: Settings, card: Accelerator | None) ->
     if m.steadiness is None:
         return None
     if _drifts(m, settings):
-        moved = statistics.drift(m.seconds_per_batch)
+        moved = trends.drift(m.seconds_per_batch)
         return (
             f"the last third took {abs(moved):.1%} {'longer' if moved > 0 else 'less'} than the "
             f"first (limit {settings.limit_drift:.1%})"
@@ -81,7 +81,7 @@ def _not_steady(m: Measurement, settings: Settings, card: Accelerator | None) ->
 
 
 def _drifts(m: Measurement, settings: Settings) -> bool:
-    return abs(statistics.drift(m.seconds_per_batch)) > settings.limit_drift
+    return abs(trends.drift(m.seconds_per_batch)) > settings.limit_drift
 
 
 def _noisy(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
@@ -95,7 +95,7 @@ def _noisy(m: Measurement, settings: Settings, card: Accelerator | None) -> str 
     found = m.images_per_s or (m.latency and m.latency.p50)
     if not found or found.low is None or found.high is None:
         what = "rounds" if m.latency is None else "samples"
-        return f"{len(m.seconds_per_batch)} {what} are too few for an interval"
+        return f"{len(m.seconds_per_batch)} {what} are too few, or too correlated, for an interval"
     if (width := _half_width(found)) > settings.limit_interval:
         return f"known to ±{width:.1%} only (limit ±{settings.limit_interval:.1%})"
     return None

@@ -20,11 +20,12 @@ from typing import Any
 
 from benchrack.bench import Bench
 from benchrack.cache import Cache
+from benchrack.flattening import unflatten
 from benchrack.gauges import limit_host_memory
 from benchrack.memory import GIB
 from benchrack.metering import Idle, open_meters
 from benchrack.registry import load_registry
-from benchrack.results import to_record, unflatten
+from benchrack.results import to_record
 from benchrack.running import run_case
 from benchrack.types import Case, Device, Settings
 

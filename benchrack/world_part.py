@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchrack.flattening import flatten, unflatten
 from benchrack.placement import Place
-from benchrack.results import flatten, unflatten
 from benchrack.types import Device
 
 

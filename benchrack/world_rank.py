@@ -24,11 +24,12 @@ from typing import Any, TypeVar
 from benchrack import placement, running
 from benchrack.bench import Bench, silent
 from benchrack.errors import PeerLostError
+from benchrack.flattening import unflatten
 from benchrack.gauges import limit_host_memory
 from benchrack.memory import GIB
 from benchrack.peers import Failure, PeersError
 from benchrack.placement import Place
-from benchrack.results import Measurement, to_record, unflatten
+from benchrack.results import Measurement, to_record
 from benchrack.types import Case
 from benchrack.worker import bench_of
 from benchrack.world_hub import Hub, Where

@@ -10,9 +10,10 @@ from typing import Any
 
 from benchrack import journal
 from benchrack.errors import ResultsError
+from benchrack.flattening import unflatten
 from benchrack.journal import Header
 from benchrack.reports.labels import identity, machine_label, node
-from benchrack.results import Measurement, Outcome, from_record, unflatten
+from benchrack.results import Measurement, Outcome, from_record
 
 # Suffixes of results files.
 RESULTS = (".json", ".jsonl")

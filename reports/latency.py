@@ -41,7 +41,7 @@ def latency_table(results: Results) -> Table | None:
     ]
     notes = [
         "Of single batches, each waited for; ± is the half width of the 95 % interval.",
-        "A percentile is empty where there are too few samples for it.",
+        "A percentile is empty where the samples are too few, or too correlated, to tell it.",
         *_notes_on_parts(pools),
         *single_start_notes(pools),
         *common_notes(pools),

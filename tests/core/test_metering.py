@@ -11,10 +11,11 @@ import pytest
 from fakes.power import FakeClock
 
 from benchrack.errors import UnsupportedError
+from benchrack.flattening import flatten, unflatten
 from benchrack.metering import Idle, Opened, Window, measure_idle, open_meters, power_of, window
 from benchrack.meters import Conditions, Meter, Reading
 from benchrack.registry import load_registry
-from benchrack.results import Power, flatten, unflatten
+from benchrack.results import Power
 from benchrack.sampler import Sampler
 
 

@@ -14,8 +14,9 @@ import laboratory as lab
 
 from benchrack import journal
 from benchrack.errors import UnsupportedError
+from benchrack.flattening import flatten
 from benchrack.journal import Header, Journal
-from benchrack.results import Measurement, OutputCheck, Preparation, flatten
+from benchrack.results import Measurement, OutputCheck, Preparation
 from benchrack.resuming import differences, take_over
 from benchrack.types import Case, Engine, Settings
 

@@ -170,9 +170,9 @@ def test_a_wide_interval(low, high):
 
 def test_an_interval_that_could_not_be_had():
     few = but(images_per_s=Interval(value=800), seconds_per_batch=(0.01,) * 3)
-    assert reason(few) == "noisy: 3 rounds are too few for an interval"
+    assert reason(few) == "noisy: 3 rounds are too few, or too correlated, for an interval"
     single = but(LATENCY, latency=Latency(samples=2), seconds_per_batch=(0.01,) * 2)
-    assert reason(single) == "noisy: 2 samples are too few for an interval"
+    assert reason(single) == "noisy: 2 samples are too few, or too correlated, for an interval"
 
 
 def test_a_wide_interval_of_latency():

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from benchrack.flattening import flatten
 from benchrack.journal import Header, Journal
 from benchrack.results import (
     SCHEMA,
@@ -17,7 +18,6 @@ from benchrack.results import (
     Outcome,
     Preparation,
     Steadiness,
-    flatten,
     to_record,
 )
 from benchrack.types import Case, Engine
