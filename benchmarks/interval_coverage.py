@@ -20,6 +20,7 @@ from benchrack.statistics import median_interval, quantile, quantile_interval, s
 from benchrack.trends import steady
 
 HALF_WIDTH = 0.01
+WARM_UP_CORRELATION = 0.3
 LONG_RUN = 200_000
 
 Process = Callable[[random.Random], Iterator[float]]
@@ -144,12 +145,12 @@ def simulate(process: Process, repetitions: int, limit: int, seed: int) -> list[
 
 
 def windows_until_steady(
-    trend: Callable[[int], float], rng: random.Random, rho: float, cv: float, limit: int = 300
+    trend: Callable[[int], float], rng: random.Random, cv: float, minimum: int, limit: int = 300
 ) -> int:
     """The number of windows after which warm-up ends; `limit` where it never does."""
-    noise = correlated(rng, rho, cv)
+    noise = correlated(rng, WARM_UP_CORRELATION, cv)
     windows: list[float] = []
-    while len(windows) < limit and not steady(windows):
+    while len(windows) < limit and not steady(windows, minimum=minimum):
         windows.append(trend(len(windows)) * next(noise))
     return len(windows)
 
@@ -228,15 +229,17 @@ def covers(interval: Interval, truth: float) -> bool:
 
 def print_warm_up(repetitions: int, seed: int) -> None:
     print(f"\nWarm-up; {repetitions} runs a row\n")
-    row("windows", "noise", "needed: median, p95", "still off by: median, p95")
-    row(*["---"] * 4)
-    for (name, trend), cv in itertools.product(WARM_UPS.items(), (0.003, 0.01, 0.03)):
+    row("windows", "at least", "noise", "needed: median, p95", "still off by: median, p95")
+    row(*["---"] * 5)
+    cases = itertools.product((12, 6), WARM_UPS.items(), (0.003, 0.01, 0.03))
+    for minimum, (name, trend), cv in cases:
         rng = random.Random(seed)
-        needed = [windows_until_steady(trend, rng, 0.3, cv) for _ in range(repetitions)]
+        needed = [windows_until_steady(trend, rng, cv, minimum) for _ in range(repetitions)]
         off = [abs(trend(n) - 1) for n in needed]
         row(
             name,
-            f"CV {cv:.1%}, correlation 0.3",
+            f"{minimum}",
+            f"CV {cv:.1%}, correlation {WARM_UP_CORRELATION}",
             f"{rank(needed, 0.5)}, {rank(needed, 0.95)}",
             f"{rank(off, 0.5):.1%}, {rank(off, 0.95):.1%}",
         )

@@ -26,7 +26,7 @@ ALTERNATING = -0.5
 and the median of an odd number of them is one of two values, neither of which is the rate."""
 
 EQUAL = 1e-9
-"""Samples that differ by less, relatively, are equal: a clock's rounding has patterns of its own."""
+"""Samples that differ by less, relatively, are equal: rounding has patterns of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,8 @@ Clock = Callable[[], float]
 Step = Callable[[int], object]
 
 MINIMUM_ROUNDS = 3
+# Windows on which a steady state is judged: twelve; of long ones as many as last two seconds.
+WINDOWS, LEAST_WINDOWS, WINDOWS_S = 12, 6, 2.0
 # Single batches of several processes are free of each other for so long: waiting after each would
 # start all of them at once, and let the last of each run undisturbed.
 STRETCH_S = 1.0
@@ -80,8 +82,8 @@ def warm_up(
 ) -> Warmup:
     """Run batches until windows of at least `round_s` are steady, or until `warmup_limit_s`.
 
-    The first batch is timed apart: it compiles, tunes and allocates. The rule is
-    `trends.steady` over the window times.
+    The first batch is timed apart: it compiles, tunes and allocates. The rule is `trends.steady`
+    over the times of at least twelve windows, or of as many as last two seconds, but six.
     """
     started = clock()
     step(0)
@@ -95,7 +97,7 @@ def warm_up(
         batch_s, elapsed_s = peers.most(own_s, clock() - started)
         batches += count
         windows.append(batch_s)
-        steady = agreed(peers, trends.steady(windows))
+        steady = agreed(peers, trends.steady(windows, minimum=_enough(count * batch_s)))
     return Warmup(
         seconds=elapsed_s,
         batches=batches,
@@ -192,6 +194,13 @@ def _timed(
         step(index)
     synchronize()
     return (clock() - started) / count
+
+
+def _enough(window_s: float) -> int:
+    """The windows on which a steady state is judged."""
+    if window_s * WINDOWS <= WINDOWS_S:
+        return WINDOWS
+    return max(LEAST_WINDOWS, math.ceil(WINDOWS_S / window_s))
 
 
 def batches_for(seconds: float, batch_s: float) -> int:

@@ -94,9 +94,9 @@ class Closing(Protocol):
 C = TypeVar("C", bound=Closing)
 
 
-def in_turn(peers: Peers, prepare: Callable[[], C]) -> C:
-    """Prepare on one process of each machine first, and then on the others, which find its products
-    in the cache.
+def prepared_by_all(peers: Peers, prepare: Callable[[], C], *, in_turn: bool) -> C:
+    """What each process prepares; `in_turn`, one of each machine does first, and the others find in
+    the cache what it made.
 
     Where it fails on any, what the others have prepared is closed, and all raise PeersError; a
     process alone raises the error itself.
@@ -104,9 +104,9 @@ def in_turn(peers: Peers, prepare: Callable[[], C]) -> C:
     if peers.size == 1:
         return prepare()
     prepared: C | None = None
-    for first in (True, False):
+    for turn in (peers.local_rank == 0, peers.local_rank != 0) if in_turn else (True,):
         failure = None
-        if (peers.local_rank == 0) == first:
+        if turn:
             try:
                 prepared = prepare()
             except Exception as error:

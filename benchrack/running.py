@@ -10,7 +10,7 @@ from benchrack.bench import Bench
 from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
 from benchrack.gauges import peak_share
 from benchrack.memory import ran_out
-from benchrack.peers import in_turn
+from benchrack.peers import prepared_by_all
 from benchrack.results import Measurement, Preparation
 from benchrack.scenarios import Found
 from benchrack.types import Case, Session
@@ -38,7 +38,7 @@ def measure(bench: Bench, case: Case) -> tuple[Measurement, Found]:
     """
     started = bench.clock()
     try:
-        with closing(in_turn(bench.peers, lambda: _session(bench, case))) as session:
+        with closing(_by_all(bench, case)) as session:
             prepare_s = bench.clock() - started
             found = scenarios.measure(bench, case, session)
             prepared = _prepared(bench, case, session, prepare_s, found.first_batch_s)
@@ -72,6 +72,13 @@ def judged(bench: Bench, measured: Measurement) -> Measurement:
         share_of_peak=share_of_peak(measured, bench.card),
         reasons=judge(measured, bench.settings, bench.card),
     )
+
+
+def _by_all(bench: Bench, case: Case) -> Session:
+    """A session of this process; its peers prepare theirs. On the CPU all that is slow is behind
+    the cache's lock, but for cards frameworks build engines that only later processes find."""
+    in_turn = bench.device.kind != "cpu"
+    return prepared_by_all(bench.peers, lambda: _session(bench, case), in_turn=in_turn)
 
 
 def _session(bench: Bench, case: Case) -> Session:

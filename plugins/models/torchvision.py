@@ -97,6 +97,7 @@ def _build(name: str) -> torch.nn.Module:
 
 def _pretrained(name: str) -> Weights:
     """torchvision's weights from torch's cache, or downloaded into it. Raises WeightsError."""
+    import filelock
     import torch
     import torchvision
 
@@ -104,9 +105,11 @@ def _pretrained(name: str) -> Weights:
     path = Path(torch.hub.get_dir(), "checkpoints", Path(urlparse(published.url).path).name)
     if not path.exists():
         try:
-            torch.hub.load_state_dict_from_url(
-                published.url, progress=False, check_hash=True, weights_only=True
-            )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with filelock.FileLock(path.with_name(f".{path.name}.lock")):
+                torch.hub.load_state_dict_from_url(
+                    published.url, progress=False, check_hash=True, weights_only=True
+                )
         except Exception as error:  # no network, no space, a cut or altered download
             raise WeightsError(
                 f"torchvision's weights of {name} are not in torch's cache and can't be "

@@ -1,6 +1,7 @@
 """Measuring in step with others: the same code as alone, on clocks of our own."""
 
 import dataclasses
+import threading
 
 import pytest
 from fakes import laboratory as lab
@@ -9,7 +10,7 @@ from fakes.seats import together
 from benchrack import running
 from benchrack.errors import UnsupportedError
 from benchrack.measurement import measure_rounds, measure_singly, warm_up
-from benchrack.peers import ALONE, PeersError, agreed, in_turn
+from benchrack.peers import ALONE, PeersError, agreed, prepared_by_all
 from benchrack.types import Case, Settings
 
 QUICK = Settings(round_s=0.05, interval=0.01, time_limit_s=1.0, warmup_limit_s=1.0)
@@ -158,14 +159,29 @@ def test_one_of_each_machine_prepares_before_the_others():
             order.append(peers.rank)
             return Prepared(peers.rank)
 
-        return in_turn(peers, make).rank
+        return prepared_by_all(peers, make, in_turn=True).rank
 
     assert together(4, prepare, local_size=2) == [0, 1, 2, 3]
     assert set(order[:2]) == {0, 2}
 
 
+def test_all_prepare_at_once_where_nobody_has_to_be_first():
+    """Each waits, while it prepares, until the other does so too."""
+    both = threading.Barrier(2)
+
+    def prepare(peers):
+        def make():
+            both.wait(timeout=10)
+            return Prepared(peers.rank)
+
+        return prepared_by_all(peers, make, in_turn=False).rank
+
+    assert together(2, prepare) == [0, 1]
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
 @pytest.mark.parametrize("failing", [0, 1])
-def test_where_one_can_not_prepare_all_know_and_nothing_is_left_open(failing):
+def test_where_one_can_not_prepare_all_know_and_nothing_is_left_open(failing, in_turn):
     made = []
 
     def prepare(peers):
@@ -176,7 +192,7 @@ def test_where_one_can_not_prepare_all_know_and_nothing_is_left_open(failing):
             return made[-1]
 
         with pytest.raises(PeersError) as caught:
-            in_turn(peers, make)
+            prepared_by_all(peers, make, in_turn=in_turn)
         return caught.value.failures
 
     for (failure,) in together(2, prepare):
@@ -191,7 +207,7 @@ def test_alone_an_error_is_raised_as_it_is():
         raise UnsupportedError("too old a card")
 
     with pytest.raises(UnsupportedError, match="too old"):
-        in_turn(ALONE, make)
+        prepared_by_all(ALONE, make, in_turn=True)
 
 
 # --- a whole case -----------------------------------------------------------------------------
