@@ -70,8 +70,8 @@ def _cases(config: pytest.Config, scenario: Scenario) -> dict[str, Planned]:
         try:
             spanned = sweep_of(config)
             cases = sweep.cases(spanned, scenario, registry_of(config))
-        except BenchrackError as error:
-            raise pytest.UsageError(str(error)) from error
+        except BenchrackError as error:  # the one kind that is shown without a traceback
+            raise pytest.Collector.CollectError(str(error)) from error
         # What a model answers does not depend on the process that asks it.
         starts = 1 if scenario == "accuracy" else spanned.settings.starts
         known[scenario] = {

@@ -23,44 +23,35 @@ from benchrack import (
     pytest_replay,
     pytest_without_benchmark,
 )
-from benchrack.bench import Bench
-from benchrack.devices import resolve
 from benchrack.errors import (
     BenchrackError,
     OutOfMemoryError,
     UnsupportedError,
 )
-from benchrack.eta import Eta
-from benchrack.executors import Executor
-from benchrack.hardware.detection import detect
-from benchrack.machines import Accelerator, Server
 from benchrack.memory import smaller_did_not_fit
-from benchrack.placement import capacity
-from benchrack.progress import ProgressLine, position, terminal_stream
-from benchrack.provenance import Facts, flat, gather
+from benchrack.progress import position
 from benchrack.pytest_cases import (
     CASES,
     REGISTRY,
-    Planned,
     planned_by,
-    registry_of,
     sweep_of,
 )
-from benchrack.pytest_executors import executor_of
+from benchrack.pytest_opening import (
+    ETA,
+    EXECUTOR,
+    PROGRESS,
+    RESUMED,
+    RUN,
+    SERVER,
+    TOPICS,
+    open_run,
+)
 from benchrack.pytest_report import headline, print_results, write_results
-from benchrack.pytest_resume import Resumed, resume
 from benchrack.results import Measurement, to_record
-from benchrack.run import Run, new_header
+from benchrack.run import Run
 from benchrack.sweep import beyond_server
 from benchrack.types import Case
 
-RUN = pytest.StashKey[Run]()
-EXECUTOR = pytest.StashKey[Executor]()
-TOPICS = pytest.StashKey[dict[str, Facts]]()
-PROGRESS = pytest.StashKey[ProgressLine]()
-RESUMED = pytest.StashKey[Resumed]()
-ETA = pytest.StashKey[Eta]()
-SERVER = pytest.StashKey[tuple[Server | None, Accelerator | None]]()
 SIGTERM = pytest.StashKey[Any]()
 
 
@@ -87,6 +78,16 @@ def pytest_configure(config: pytest.Config) -> None:
 # --- before the first case --------------------------------------------------------------------
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """A mistake in the sweep or its options is said once, and not by each module."""
+    try:
+        sweep_of(session.config)
+    except BenchrackError as error:
+        session.config.stash[pytest_nodes.REASON] = str(error)
+        raise pytest.UsageError(str(error)) from error
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What can be wrong with devices, data and the results folder is said before measuring."""
     config = session.config
@@ -96,68 +97,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if config.getoption("dist", "no") != "no":
         raise pytest.UsageError("cases are measured one at a time: run without xdist's -n")
     try:
-        _open(config, planned)
+        open_run(config, planned)
     except BenchrackError as error:
         config.stash[pytest_nodes.REASON] = str(error)
         raise pytest.UsageError(str(error)) from error
     _end_on_sigterm(config)
-
-
-def _open(config: pytest.Config, planned: dict[str, Planned]) -> None:
-    """Everything that the cases need, and the run's journal."""
-    registry, spanned = registry_of(config), sweep_of(config)
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
-    writer = None if reporter is None else config.get_terminal_writer()
-    shown = reporter is not None and reporter.isatty
-    config.stash[PROGRESS] = ProgressLine(writer, terminal_stream() if shown else None)
-    devices = resolve(pytest_options.text(config, "device") or "auto")
-    bench = Bench(registry=registry, settings=spanned.settings, device=devices[0])
-    cases = {plan.case for plan in planned.values()}
-    _open_data(bench, cases)
-    capacities = pytest_nodes.agree(config, planned, bench.device.kind, capacity(devices))
-    topics = gather(registry.provenance.values())
-    config.stash[TOPICS] = topics
-    command = ("pytest", *map(str, config.invocation_params.args))
-    header = new_header(spanned.name, command, flat(topics), spanned.settings, bench.device)
-    resumed = config.stash[RESUMED] = resume(config, header, bench, planned)
-    run = Run.begin(
-        pytest_options.results_folder(config), dataclasses.replace(header, resumes=resumed.runs)
-    )
-    run.plan({nodeid: plan.case for nodeid, plan in planned.items()})
-    for nodeid, reason in resumed.reasons.items():
-        run.note(planned[nodeid].case, "resumed", reason, nodeid)
-    config.stash[RUN] = run
-    config.stash[ETA] = Eta(spanned.settings, lambda case: _pictures(bench, case))
-    leads = not pytest_nodes.follows(config)
-    config.stash[SERVER] = (_server(bench), bench.card) if leads else (None, None)
-    config.stash[PROGRESS].show("[measuring idle power]")
-    config.stash[EXECUTOR] = executor_of(
-        config, bench, devices, capacities, {case.device_count for case in cases}
-    )
-    config.stash[PROGRESS].clear()
-
-
-def _open_data(bench: Bench, cases: set[Case]) -> None:
-    for case in cases:
-        try:
-            bench.split(case)
-        except UnsupportedError:
-            continue  # a missing package: that case's skip says so
-
-
-def _server(bench: Bench) -> Server | None:
-    """The descriptor of this machine, where cards compute and one describes it."""
-    if bench.device.kind == "cpu":
-        return None
-    known = bench.registry.servers
-    return known.get(detect(known.values()).server or "")
-
-
-def _pictures(bench: Bench, case: Case) -> int:
-    try:
-        return len(bench.split(case).measured)
-    except UnsupportedError:
-        return 0
 
 
 def _end_on_sigterm(config: pytest.Config) -> None:

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchrack.bench import Bench
+from benchrack.comparison import check_outputs
+from benchrack.results import OutputCheck
 from benchrack.types import Backend, Case, LoadedModel, Session
 
 if TYPE_CHECKING:
     import numpy as np
 
 CHECK_BATCH = 8
+CHECKED_PICTURES = 8
 
 
 def outputs(session: Session, batches: Iterator[np.ndarray]) -> np.ndarray:
@@ -75,6 +78,29 @@ def of_inputs(bench: Bench, case: Case, loaded: LoadedModel, images: np.ndarray)
             yield images[start : start + CHECK_BATCH]
 
     return cached(bench, case, loaded, digest, lambda: run(bench, case, batches))
+
+
+def expected(bench: Bench, case: Case, session: Session) -> np.ndarray:
+    """FP32 logits of the pictures that `check` compares, float32 (N, classes)."""
+    bench.progress("checking outputs")
+    return of_inputs(bench, case, session.loaded, _checked(bench, case))
+
+
+def check(bench: Bench, case: Case, session: Session, expected_outputs: np.ndarray) -> OutputCheck:
+    """The session's outputs for a few pictures against FP32 of the same model."""
+    import numpy as np
+
+    pictures = _checked(bench, case)
+    size = -(-len(pictures) // case.batch_size) * case.batch_size
+    filled = np.resize(pictures, (size, *pictures.shape[1:]))
+    batches = (filled[start : start + case.batch_size] for start in range(0, size, case.batch_size))
+    got = outputs(session, batches)[: len(pictures)]
+    return check_outputs(got, np.asarray(expected_outputs), bench.settings.reference)
+
+
+def _checked(bench: Bench, case: Case) -> np.ndarray:
+    """The pictures whose outputs are compared, to be kept or overwritten by a session."""
+    return bench.distinct_inputs(case)[:CHECKED_PICTURES].copy()
 
 
 def _versions(backend: Backend) -> dict[str, str]:

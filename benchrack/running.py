@@ -8,11 +8,11 @@ from contextlib import closing, suppress
 from benchrack import scenarios
 from benchrack.bench import Bench
 from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
+from benchrack.findings import Findings
 from benchrack.gauges import peak_share
 from benchrack.memory import ran_out
 from benchrack.peers import prepared_by_all
 from benchrack.results import Measurement, Preparation
-from benchrack.scenarios import Found
 from benchrack.types import Case, Session
 from benchrack.validity import judge, share_of_peak
 
@@ -31,7 +31,7 @@ def run_case(bench: Bench, case: Case) -> Measurement:
     return judged(bench, measure(bench, case)[0])
 
 
-def measure(bench: Bench, case: Case) -> tuple[Measurement, Found]:
+def measure(bench: Bench, case: Case) -> tuple[Measurement, Findings]:
     """What this process measures of a case, without a verdict, and what it is made of.
 
     Raises what `run_case` does, and PeersError where peers could not prepare it.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchrack import inputs, measurement, reference, results
+from benchrack import evaluation, measurement, reference, results
 from benchrack.bench import Bench
 from benchrack.blocks import percentile
-from benchrack.comparison import assess_accuracy, check_outputs
-from benchrack.errors import DatasetError
+from benchrack.findings import Findings
 from benchrack.footprint import follow, remember
 from benchrack.metering import Window, power_of
 from benchrack.parts import parts_of, unsynchronised_share
@@ -23,9 +21,8 @@ from benchrack.surroundings import Watch, watched
 from benchrack.types import Case, Session
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
-CHECKED_PICTURES = 8
 DISTINCT_PARTS = 8  # batches through which the timing of a batch's parts rotates
 UNREACHABLE = -1.0  # an interval that no rounds have: only the time limit ends them
 # A two-sided 95 % interval needs 6, 36 and 368 samples by calculation; with these a single hiccup
@@ -33,39 +30,17 @@ UNREACHABLE = -1.0  # an interval that no rounds have: only the time limit ends 
 PERCENTILE_SAMPLES = {0.50: 8, 0.90: 46, 0.99: 482}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a scenario found; the parts that it does not measure are None.
-
-    Of several processes `seconds_per_batch` are a round's, as the slowest ran it;
-    `own_seconds_per_batch` are this one's, and `between_s` what passed between two rounds.
-    """
-
-    seconds_per_batch: tuple[float, ...]
-    own_seconds_per_batch: tuple[float, ...] = ()
-    between_s: float | None = None
-    first_batch_s: float | None = None
-    images_per_s: Interval | None = None
-    steadiness: results.Steadiness | None = None
-    latency: results.Latency | None = None
-    accuracy: results.Accuracy | None = None
-    output_check: results.OutputCheck | None = None
-    power: results.Power | None = None
-    surroundings: results.Surroundings | None = None
-    footprint: results.Footprint | None = None
-
-
-def measure(bench: Bench, case: Case, session: Session) -> Found:
+def measure(bench: Bench, case: Case, session: Session) -> Findings:
     """What the case's scenario measures. Raises OutOfMemoryError, DatasetError, CacheError, and
     whatever the session raises."""
     return SCENARIOS[case.scenario](bench, case, session)
 
 
-def throughput(bench: Bench, case: Case, session: Session) -> Found:
+def throughput(bench: Bench, case: Case, session: Session) -> Findings:
     """Rounds of batches back to back, with meters and the host watched beside them."""
-    expected = expected_outputs(bench, case, session)  # its own session is not this one's memory
+    expected = reference.expected(bench, case, session)  # its own session is not this one's memory
     follower = follow(bench, case, session)
-    check = check_session(bench, case, session, expected)
+    check = reference.check(bench, case, session, expected)
     batches = rotation(bench, case, session)
     bench.progress("warming up")
     warmup = measurement.warm_up(
@@ -87,7 +62,7 @@ def throughput(bench: Bench, case: Case, session: Session) -> Found:
         images = (batches.steps - before) * case.batch_size
     unsynchronised = _unsynchronised(bench, batches, warmup)
     power = _power(bench, batches, warmup.batch_s, metered, images)
-    return Found(
+    return Findings(
         seconds_per_batch=rounds.seconds_per_batch,
         own_seconds_per_batch=rounds.own_seconds_per_batch,
         between_s=rounds.between_s,
@@ -101,11 +76,11 @@ def throughput(bench: Bench, case: Case, session: Session) -> Found:
     )
 
 
-def latency(bench: Bench, case: Case, session: Session) -> Found:
+def latency(bench: Bench, case: Case, session: Session) -> Findings:
     """Single batches, each synchronised, copies included unless told otherwise."""
-    expected = expected_outputs(bench, case, session)  # its own session is not this one's memory
+    expected = reference.expected(bench, case, session)  # its own session is not this one's memory
     follower = follow(bench, case, session)
-    check = check_session(bench, case, session, expected)
+    check = reference.check(bench, case, session, expected)
     batches = rotation(bench, case, session)
     bench.progress("warming up")
     warmup = measurement.warm_up(
@@ -127,7 +102,7 @@ def latency(bench: Bench, case: Case, session: Session) -> Found:
     copies = _copies(bench, case, session)
     # Metered apart: a meter that reads ten times a second would be in the 99th percentile.
     power = _power(bench, batches, warmup.batch_s)
-    return Found(
+    return Findings(
         seconds_per_batch=samples,
         own_seconds_per_batch=samples,
         first_batch_s=warmup.first_batch_s,
@@ -146,77 +121,11 @@ def latency(bench: Bench, case: Case, session: Session) -> Found:
     )
 
 
-def accuracy(bench: Bench, case: Case, session: Session) -> Found:
-    """Every measured picture once, compared with its label and with FP32 of the same model."""
-    import numpy as np
-
-    bench.progress("measuring")
-    labels: list[int | None] = []
-    unreadable: list[str] = []
-    seconds: list[float] = []
-    logits = []
-    for batch in _measured_batches(bench, case):
-        labels += batch.labels
-        unreadable += batch.unreadable
-        if not len(batch.images):
-            continue
-        filled = np.resize(batch.images, (case.batch_size, *batch.images.shape[1:]))
-        started = bench.clock()
-        output = session.fetch(session.run(session.place(filled)))
-        seconds.append(bench.clock() - started)
-        logits.append(output[: len(batch.images)])
-    if not logits:
-        raise DatasetError(f"{bench.split(case).name}: none of its pictures can be read")
-    outputs = np.concatenate(logits)
-    expected = _reference_logits(bench, case, session, outputs)
-    if len(expected) != len(outputs):
-        raise DatasetError(
-            f"{len(outputs)} pictures of {bench.split(case).name} could be read, but "
-            f"{len(expected)} when the FP32 reference was made: the files changed in between. "
-            "Clear the reference with `benchrack cache clear reference`"
-        )
-    return Found(
-        seconds_per_batch=tuple(seconds),
-        accuracy=assess_accuracy(
-            outputs,
-            np.asarray(expected),
-            labels,
-            trained=session.loaded.trained,
-            unreadable=tuple(unreadable),
-        ),
-    )
-
-
-SCENARIOS: dict[str, Callable[[Bench, Case, Session], Found]] = {
+SCENARIOS: dict[str, Callable[[Bench, Case, Session], Findings]] = {
     "throughput": throughput,
     "latency": latency,
-    "accuracy": accuracy,
+    "accuracy": evaluation.accuracy,
 }
-
-
-def expected_outputs(bench: Bench, case: Case, session: Session) -> np.ndarray:
-    """FP32 logits of the pictures that `check_session` checks, float32 (N, classes)."""
-    bench.progress("checking outputs")
-    return reference.of_inputs(bench, case, session.loaded, _checked(bench, case))
-
-
-def check_session(
-    bench: Bench, case: Case, session: Session, expected: np.ndarray
-) -> results.OutputCheck:
-    """The session's outputs for a few pictures against FP32 of the same model."""
-    import numpy as np
-
-    pictures = _checked(bench, case)
-    size = -(-len(pictures) // case.batch_size) * case.batch_size
-    filled = np.resize(pictures, (size, *pictures.shape[1:]))
-    batches = (filled[start : start + case.batch_size] for start in range(0, size, case.batch_size))
-    got = reference.outputs(session, batches)[: len(pictures)]
-    return check_outputs(got, np.asarray(expected), bench.settings.reference)
-
-
-def _checked(bench: Bench, case: Case) -> np.ndarray:
-    """The pictures whose outputs are compared, to be kept or overwritten by a session."""
-    return bench.distinct_inputs(case)[:CHECKED_PICTURES].copy()
 
 
 def _rate(images: int, seconds: Interval) -> Interval:
@@ -301,28 +210,6 @@ def _copies(bench: Bench, case: Case, session: Session) -> dict[str, float]:
         "compute_ms": parts.compute_s * 1e3,
         "copy_out_ms": parts.copy_out_s * 1e3,
     }
-
-
-def _measured_batches(bench: Bench, case: Case) -> Iterator[inputs.Batch]:
-    measured = bench.split(case).measured
-    limit = bench.settings.evaluation_images or len(measured)
-    model = bench.registry.model(case.model)
-    return inputs.iterate_batches(measured[:limit], model, case.batch_size)
-
-
-def _reference_logits(
-    bench: Bench, case: Case, session: Session, outputs: np.ndarray
-) -> np.ndarray:
-    def make() -> np.ndarray:
-        if case.backend == bench.settings.reference:
-            return outputs
-        bench.progress("measuring the FP32 reference")
-        batches = _measured_batches(bench, case)
-        return reference.run(bench, case, lambda: (b.images for b in batches if len(b.images)))
-
-    limit = bench.settings.evaluation_images
-    data = f"{bench.split(case).digest}:{limit or 'all'}"
-    return reference.cached(bench, case, session.loaded, data, make)
 
 
 def _steadiness(
