@@ -24,9 +24,8 @@ from benchrack.devices import resolve
 from benchrack.executors import Setup, Worker
 from benchrack.reports.numbers import figure
 from benchrack.results import Interval, Measurement
-from benchrack.statistics import median_interval, modes
+from benchrack.statistics import MINIMUM_FOR_MEDIAN, median_interval, modes
 from benchrack.types import Case, Settings
-from benchrack.validity import PUBLISHED_STARTS
 
 MOST_SUBSETS = 20_000
 
@@ -66,15 +65,15 @@ def pooled_cover(choices: Iterable[Sequence[float]], value: float) -> tuple[int,
 
 def subsets(rates: Sequence[float], seed: int) -> Iterable[Sequence[float]]:
     """All choices of six, or where there are too many, random ones."""
-    if math.comb(len(rates), PUBLISHED_STARTS) <= MOST_SUBSETS:
-        return itertools.combinations(rates, PUBLISHED_STARTS)
+    if math.comb(len(rates), MINIMUM_FOR_MEDIAN) <= MOST_SUBSETS:
+        return itertools.combinations(rates, MINIMUM_FOR_MEDIAN)
     rng = random.Random(seed)
-    return (rng.sample(rates, PUBLISHED_STARTS) for _ in range(MOST_SUBSETS))
+    return (rng.sample(rates, MINIMUM_FOR_MEDIAN) for _ in range(MOST_SUBSETS))
 
 
 def in_a_row(rates: Sequence[float]) -> Iterable[Sequence[float]]:
-    ends = range(PUBLISHED_STARTS, len(rates) + 1)
-    return (rates[end - PUBLISHED_STARTS : end] for end in ends)
+    ends = range(MINIMUM_FOR_MEDIAN, len(rates) + 1)
+    return (rates[end - MINIMUM_FOR_MEDIAN : end] for end in ends)
 
 
 def half_width(interval: Interval) -> float | None:
@@ -130,8 +129,8 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=2.0, help="seconds of rounds a start")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    if options.starts < PUBLISHED_STARTS:
-        parser.error(f"an interval needs at least {PUBLISHED_STARTS} starts")
+    if options.starts < MINIMUM_FOR_MEDIAN:
+        parser.error(f"an interval needs at least {MINIMUM_FOR_MEDIAN} starts")
     case = Case(
         scenario="throughput",
         model=options.model,

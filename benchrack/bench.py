@@ -12,7 +12,7 @@ from benchrack import inputs
 from benchrack.cache import Cache
 from benchrack.errors import UnsupportedError
 from benchrack.gauges import Gauge, gauge_of
-from benchrack.machines import Accelerator
+from benchrack.machines import Accelerator, match
 from benchrack.measurement import Clock
 from benchrack.metering import Idle, Opened
 from benchrack.meters import Domain
@@ -70,14 +70,14 @@ class Bench:
 
     @property
     def card(self) -> Accelerator | None:
-        """The descriptor of the device, where one has exactly its name."""
-        known = self.registry.accelerators.values()
-        return next((a for a in known if self.device.name in a.device_names.value), None)
+        """The descriptor of the device, as `machines.match` finds it."""
+        device, known = self.device, tuple(self.registry.accelerators.values())
+        return match(device.name, device.pci_id, known, mig=device.mig)[0]
 
     def unsupported(self, case: Case) -> str | None:
         """Why the case's backend can't run on the device, or None."""
         backend = self.registry.backend(case.backend)
-        require(backend)
+        require(backend, lambda: backend.remedy(self.device))
         return backend.unsupported(self.device)
 
     @property
@@ -98,7 +98,7 @@ class Bench:
         if name not in self._splits:
             kind, _, argument = name.partition(":")
             dataset = self.registry.dataset(kind)
-            require(dataset)
+            require(dataset, lambda: self.registry.backend(case.backend).remedy(self.device))
             self._splits[name] = dataset.open(argument or None, self.settings)
         split = self._splits[name]
         inputs.require_classes(split, self.registry.model(case.model))
@@ -106,17 +106,19 @@ class Bench:
 
     def distinct_inputs(self, case: Case) -> np.ndarray:
         """Inputs of the case's model, all different, float32 (N, C, H, W): real pictures first, and
-        as many as outgrow the last-level cache, as far as `inputs_mib` allows. Read-only."""
+        as many as outgrow the last-level cache, as far as `inputs_mib` allows; as many as it allows
+        where the cache's size is not known. Read-only."""
         model = self.registry.model(case.model)
         limit = self.settings.inputs_mib * MIB
         key = (self.dataset_name(case), model.input_shape, model.preprocessing)
         if key not in self._pools:
             self._pools.clear()  # one pool at a time: they are as large as a cache
+            outgrown = 2 * last_level_cache_bytes() or limit
             self._pools[key] = inputs.cached_input_pool(
                 self.cache,
                 self.split(case),
                 model,
-                minimum_bytes=min(2 * last_level_cache_bytes(), limit),
+                minimum_bytes=min(outgrown, limit),
                 limit_bytes=limit,
                 seed=self.settings.seed,
             )
@@ -129,8 +131,8 @@ class Bench:
         """
         backend = backend or self.registry.backend(case.backend)
         model = self.registry.model(case.model)
-        require(backend)
-        require(model)
+        require(backend, lambda: backend.remedy(self.device))
+        require(model, lambda: backend.remedy(self.device))  # which brings models too
         split = self.split(case)
         pictures = len(split.calibration)
         return backend.prepare(
@@ -154,9 +156,33 @@ class Bench:
             yield batch.images
 
 
-def require(provided: Backend | Model | Dataset) -> None:
+def require(
+    provided: Backend | Model | Dataset, remedy: Callable[[], str | None] = lambda: None
+) -> None:
     """Raises UnsupportedError, with the command that helps, where a needed module is missing."""
-    missing = [name for name in provided.requires if find_spec(name) is None]
-    if missing:
-        extra = f"pip install 'benchrack[{provided.extra}]'" if provided.extra else "install it"
-        raise UnsupportedError(f"{provided.name} needs {', '.join(missing)}: {extra}")
+    if lacking := lack(provided, remedy):
+        raise UnsupportedError(f"{provided.name} {lacking}")
+
+
+def lack(
+    provided: Backend | Model | Dataset, remedy: Callable[[], str | None] = lambda: None
+) -> str | None:
+    """`needs MODULES: COMMAND`, of modules that are missing, or None. `remedy()` is the command
+    that helps where the extra's would not serve the device, or None."""
+    absent = missing(provided)
+    if not absent:
+        return None
+    extra = f"pip install 'benchrack[{provided.extra}]'" if provided.extra else "install it"
+    return f"needs {', '.join(absent)}: {remedy() or extra}"
+
+
+def missing(provided: Backend | Model | Dataset) -> tuple[str, ...]:
+    """The modules that it needs and that are not installed."""
+    return tuple(name for name in provided.requires if not _importable(name))
+
+
+def _importable(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # the package of a submodule is absent, or broken
+        return False

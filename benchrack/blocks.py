@@ -65,7 +65,8 @@ def assess(rounds: Sequence[float], *, minimum_blocks: int = 20, limit: float = 
     ranks and with a median.
     The interval is wider than that of independent samples by what correlation is left.
     Where no size passes, the rounds are not independent, and the interval is from the largest
-    blocks that leave 6 of them (their whole range), or has no ends under 6 rounds.
+    blocks that leave 6 of them, 6 to 11 (their range, or from nine on all but the two ends), or has
+    no ends under 6 rounds.
 
     Raises ValueError for no rounds, a round that is not finite, minimum_blocks under 6, or a limit
     outside (0, 0.5].

@@ -20,7 +20,10 @@ from benchrack.errors import BenchrackError, ResultsError, UnknownNameError
 if TYPE_CHECKING:
     from benchrack.reports.tables import Format
 
-KINDS = ("backends", "models", "datasets", "hardware", "meters", "sweeps", "plugins")
+KINDS = (
+    *("backends", "models", "datasets", "hardware", "meters", "sweeps", "plugins"),
+    "published",
+)
 FORMATS = ("terminal", "markdown", "csv", "json")
 PAGES = ("terminal", "markdown")
 RESULTS = Path("results")
@@ -66,17 +69,31 @@ def cli() -> None:
 
 @cli.command()
 @click.option("--sweep", default="quick", help="The sweep that is to run: a name, or a TOML file.")
+@click.option("--device", default="auto", help="The devices that are to be used, as pytest has it.")
+@click.option("--device-counts", metavar="N,M", help="Device counts instead of the sweep's.")
 @disable_plugins
 @click.pass_context
-def doctor(ctx: click.Context, sweep: str, disabled: tuple[str, ...]) -> None:
+def doctor(
+    ctx: click.Context,
+    sweep: str,
+    device: str,
+    device_counts: str | None,
+    disabled: tuple[str, ...],
+) -> None:
     """Show what this machine is, what can run on it, and what would spoil a number taken now.
 
-    Exit code 0 when the sweep can run here, 1 when not.
+    Exit code 0 when every case of the sweep can run here, on the devices it would use; 1 when not.
     """
     from benchrack.doctor import render, run_doctor
     from benchrack.registry import load_registry
+    from benchrack.sweep import parse_numbers
 
-    found = run_doctor(load_registry(disabled=disabled), asked=sweep)
+    found = run_doctor(
+        load_registry(disabled=disabled),
+        asked=sweep,
+        device=device,
+        device_counts=parse_numbers("--device-counts", device_counts) if device_counts else None,
+    )
     click.echo(render(found, _terminal_width()), nl=False)
     ctx.exit(found.exit_code)
 
@@ -89,7 +106,8 @@ def doctor(ctx: click.Context, sweep: str, disabled: tuple[str, ...]) -> None:
 def list_(ctx: click.Context, kind: str, names: tuple[str, ...], disabled: tuple[str, ...]) -> None:
     """Show what is registered, or some of it by NAMES: by whom, and what it needs.
 
-    Cards that are named stand side by side. Exit code 1 when a plugin is broken.
+    Cards that are named stand side by side. `published` is what others printed: of publications
+    that are named, every figure with its source. Exit code 1 when a plugin is broken.
     """
     from benchrack import inventory
     from benchrack.registry import load_registry
@@ -106,13 +124,20 @@ def list_(ctx: click.Context, kind: str, names: tuple[str, ...], disabled: tuple
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="terminal")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--published", is_flag=True, help="Add tables with others' printed figures beside.")
+@click.option(
+    "--relative-to",
+    metavar="CARD",
+    help="Where several cards were measured: what they are relative to, such as p40.",
+)
 @click.pass_context
 def report(
     ctx: click.Context,
+    *,
     paths: tuple[Path, ...],
     format_: Format,
     output: Path | None,
     published: bool,
+    relative_to: str | None,
 ) -> None:
     """Build the tables from results: pytest-benchmark's JSON, or journals of runs that were killed.
 
@@ -121,17 +146,19 @@ def report(
     from benchrack.reports.records import load, newest_run
     from benchrack.reports.tables import render_all
 
-    if published and format_ not in PAGES:
-        raise click.UsageError(
-            f"--published adds tables to {' and '.join(PAGES)}; {format_} holds one's own records"
-        )
+    for option, given in (("--published", published), ("--relative-to", relative_to is not None)):
+        if given and format_ not in PAGES:
+            pages = " and ".join(PAGES)
+            raise click.UsageError(
+                f"{option} is for the tables of {pages}; {format_} holds one's own records"
+            )
     results = load(paths or newest_run(RESULTS))
     for problem in results.problems:
         complain(problem)
     if not results.records and not results.misses:
         raise ResultsError("there is nothing to report: no case was read from any file")
     width = PAGE_WIDTH if output else _terminal_width()
-    text = render_all(results, format_, width, published=published)
+    text = render_all(results, format_, width, published=published, relative_to=relative_to)
     if output is None:
         click.echo(text, nl=False)
     else:

@@ -17,19 +17,24 @@ INDENT = 12  # at most, where a line goes on below
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Something that was looked at: what it is or will do, and the reason why it can't, if so."""
+    """Something that was looked at: what it is or will do, and the reason why it can't, if so.
+
+    `verdict` is what is known beforehand to be said against each of its rows: `rule: what`.
+    """
 
     name: str
     detail: str
     reason: str | None = None
+    verdict: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What doctor found.
 
-    `spoilers` are the reasons known now why a number taken now would not be valid; `obstacles` the
-    parts of the sweep that can't run here, each with its reason.
+    `devices` are those that the sweep would use. `spoilers` are the reasons known now why a number
+    taken now would not be valid, `remarks` what else moves it and no rule of the verdict sees;
+    `obstacles` are the parts of the sweep that can't run here, each with its reason.
     """
 
     machine: Machine
@@ -38,6 +43,7 @@ class Report:
     backends: tuple[Check, ...]
     meters: tuple[Check, ...]
     spoilers: tuple[str, ...]
+    remarks: tuple[str, ...]
     sweep: str
     cases: int
     obstacles: tuple[str, ...]
@@ -59,6 +65,7 @@ def render(report: Report, width: int = 100) -> str:
     page.checks(f"backends, on {_names(report.devices)}", report.backends)
     page.checks("meters", report.meters)
     page.section("a number taken now would not be valid:", report.spoilers)
+    page.section("good to know, and no reason against a number:", report.remarks)
     sweep = f"the sweep {report.sweep}, {report.cases} cases,"
     if report.obstacles:
         page.section(f"{sweep} can't run here as a whole:", report.obstacles)
@@ -85,7 +92,8 @@ class _Page:
         passed = [check for check in checks if check.reason is None]
         column = max((len(check.name) for check in passed), default=0)
         for check in passed:
-            self._wrapped(f"  yes  {check.name:{column}}  ", check.detail)
+            verdict = f"; its rows are not valid, {check.verdict}" if check.verdict else ""
+            self._wrapped(f"  yes  {check.name:{column}}  ", check.detail + verdict)
         failed = sorted((_nameless(check), check.name) for check in checks if check.reason)
         for reason, group in groupby(failed, lambda failure: failure[0]):
             names = [name for _, name in group]
@@ -132,7 +140,9 @@ def _machine(machine: Machine) -> Iterator[str]:
 
 def _cards(report: Report) -> Iterator[str]:
     """Cards that are alike on one line."""
-    for (name, pci_id, capability, descriptor), group in groupby(report.machine.cards, _kind):
+    for (name, pci_id, capability, descriptor, split), group in groupby(
+        report.machine.cards, _kind
+    ):
         cards = list(group)
         numbers = ", ".join(str(card.index) for card in cards)
         memory = cards[0].memory_gib
@@ -145,11 +155,12 @@ def _cards(report: Report) -> Iterator[str]:
         if descriptor:
             yield f"{seen}; {descriptor}: {_peaks(report.accelerators[descriptor])}"
         else:
-            yield f"{seen}; unknown (PCI id {pci_id}): no peak to compare with"
+            why = "split into parts (MIG)" if split else f"unknown (PCI id {pci_id})"
+            yield f"{seen}; {why}: no peak to compare with"
 
 
-def _kind(card: Card) -> tuple[str, str | None, str | None, str | None]:
-    return card.name, card.pci_id, card.compute_capability, card.descriptor
+def _kind(card: Card) -> tuple[str, str | None, str | None, str | None, bool]:
+    return card.name, card.pci_id, card.compute_capability, card.descriptor, bool(card.mig)
 
 
 def _peaks(card: Accelerator) -> str:

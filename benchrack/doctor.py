@@ -5,20 +5,21 @@ Outer ring, as the command line that shows it: it asks plugins, hardware and swe
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from benchrack import devices, sweep
+from benchrack import devices, placement, sweep
+from benchrack.bench import lack, missing
 from benchrack.diagnosis import Check, Report, render
-from benchrack.errors import BenchrackError
+from benchrack.errors import BenchrackError, UnsupportedError
 from benchrack.hardware import conditions, detection
 from benchrack.hardware.installed import first_version
 from benchrack.machines import Accelerator, Server
 from benchrack.meters import Meter, SystemClock
 from benchrack.registry import Registry
-from benchrack.types import Backend, Dataset, Device, Model
+from benchrack.types import Backend, Case, Dataset, Device, Model
 
 __all__ = ["Check", "Report", "render", "run_doctor"]
 
@@ -27,24 +28,40 @@ def run_doctor(
     registry: Registry,
     *,
     asked: str = "quick",
+    device: str = "auto",
+    device_counts: tuple[int, ...] | None = None,
     root: Path = Path("/"),
     wait: Callable[[float], None] = time.sleep,
 ) -> Report:
-    """Look at everything. Without a card no framework is imported.
+    """Look at everything, as a run with these options would. Without a card no framework is
+    imported.
 
-    `asked` is the sweep; /proc and /sys are read below `root`; `wait` waits for some seconds.
-    Raises UnknownNameError or SweepError if the sweep can't be loaded.
+    `asked` is the sweep, `device` and `device_counts` are what the options of those names say;
+    /proc and /sys are read below `root`; `wait` waits for some seconds.
+    Raises UnknownNameError or SweepError if the sweep can't be loaded, DeviceError if the device
+    is not there.
     """
-    loaded = sweep.load(asked)
+    loaded = sweep.override(sweep.load(asked), sweep.Overrides(device_counts=device_counts))
     known: list[Accelerator | Server] = [
         *registry.accelerators.values(),
         *registry.servers.values(),
     ]
     machine = detection.detect(known, root=root)
-    spoilers = conditions.reasons(machine, root=root, wait=wait)  # before we are busy ourselves
-    used = devices.resolve("auto")
+    present = devices.resolve(device)
+    used = present[: max(_device_counts(loaded))]
+    cards = conditions.used_cards(machine, used)
+    # Before we are busy ourselves.
+    spoilers = conditions.spoilers(cards, loaded.settings, root=root, wait=wait)
     backends = {b.name: _backend(b, used) for b in registry.backends.values()}
     meters: Mapping[str, Meter] = registry.provided.get("meter", {})
+    first = next(iter(conditions.used_cards(machine, used[:1])), None)
+    card = registry.accelerators.get((first.descriptor or "") if first else "")
+    server = registry.servers.get((machine.server or "") if first else "")
+    obstacles = (
+        *_unable(loaded, backends),
+        *_lacking(registry, loaded, used),
+        *_too_few(loaded, present, server, card, root),
+    )
     return Report(
         machine=machine,
         accelerators=registry.accelerators,
@@ -52,27 +69,45 @@ def run_doctor(
         backends=tuple(backends.values()),
         meters=tuple(_meter(meter, used) for meter in meters.values()),
         spoilers=spoilers,
+        remarks=(
+            *conditions.remarks(machine, cards, root),
+            *_notes(registry, cards),
+            *_left_alone(present, used),
+        ),
         sweep=loaded.name,
         cases=sum(map(_count, loaded.axes.values())),
-        obstacles=tuple(dict.fromkeys(_obstacles(registry, loaded, backends))),
+        obstacles=tuple(dict.fromkeys(obstacles)),
         plugin_problems=tuple(map(str, registry.problems)),
     )
 
 
+def _device_counts(loaded: sweep.Sweep) -> list[int]:
+    return sorted({count for axes in loaded.axes.values() for count in axes.device_counts})
+
+
 def _backend(backend: Backend, used: Sequence[Device]) -> Check:
-    """Whether a backend can run on every device; the first that refuses gives the reason."""
+    """Whether a backend can run on every used device; the first that refuses gives the reason."""
     kinds = {device.name: device for device in reversed(used)}.values()  # one of four P4 is asked
+
+    def refusal(device: Device) -> str | None:
+        return lack(backend, lambda: backend.remedy(device)) or backend.unsupported(device)
+
     refusals = (
         f"{device} {device.name}: {reason}" if len(kinds) > 1 else reason
         for device in kinds
-        if (reason := _asked(backend.unsupported, device))
+        if (reason := _asked(refusal, device))
     )
-    reason = _missing(backend) or next(refusals, None)
+    reason = next(refusals, None)
     runs_as = None if reason else _asked(backend.runs_as, used[0])
+    falls = [] if reason else [_asked(backend.falls_back, device) for device in kinds]
+    fallen = next(filter(None, falls), None)
     packages = [name for module in backend.requires[:1] for name in (module, f"{module}-gpu")]
     framework = " ".join(filter(None, (backend.framework, first_version(*packages))))
     return Check(
-        name=backend.name, detail=f"{framework}: {runs_as or backend.summary}", reason=reason
+        name=backend.name,
+        detail=f"{framework}: {runs_as or backend.summary}",
+        reason=reason,
+        verdict=f"fell-back: {fallen}" if fallen else None,
     )
 
 
@@ -82,21 +117,6 @@ def _asked(question: Callable[[Device], str | None], device: Device) -> str | No
         return question(device)
     except Exception as error:
         return f"asking it raised {type(error).__name__}: {error}"
-
-
-def _missing(needy: Backend | Model | Dataset) -> str | None:
-    absent = [name for name in needy.requires if not _importable(name)]
-    if not absent:
-        return None
-    install = f": pip install 'benchrack[{needy.extra}]'" if needy.extra else ""
-    return f"not installed: {', '.join(absent)}{install}"
-
-
-def _importable(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # the package of a submodule is absent, or broken
-        return False
 
 
 def _meter(meter: Meter, used: tuple[Device, ...]) -> Check:
@@ -117,25 +137,92 @@ def _count(axes: sweep.Axes) -> int:
     return len(axes.models) * len(axes.backends) * len(axes.batch_sizes) * len(axes.device_counts)
 
 
-def _obstacles(
-    registry: Registry, loaded: sweep.Sweep, backends: Mapping[str, Check]
-) -> Iterator[str]:
-    """What of the sweep nobody provides, or can't run. Why a backend can't is told with it."""
+def _unable(loaded: sweep.Sweep, backends: Mapping[str, Check]) -> Iterator[str]:
+    """The sweep's backends that nobody provides, or that can't run. Why is told with them."""
+    for name in (name for axes in loaded.axes.values() for name in axes.backends):
+        if name not in backends:
+            yield f"no plugin provides the backend {name}"
+        elif backends[name].reason:
+            yield f"{name} can't run, as said above"
+
+
+def _lacking(registry: Registry, loaded: sweep.Sweep, used: Sequence[Device]) -> Iterator[str]:
+    """The sweep's models and data sets that nobody provides, or that need what is not installed;
+    what a backend needs too was said with it."""
+    lacking: dict[str, dict[str, None]] = {}  # by reason
     for axes in loaded.axes.values():
-        for name in axes.backends:
-            if name not in backends:
-                yield f"no plugin provides the backend {name}"
-            elif backends[name].reason:
-                yield f"{name} can't run, as said above"
-        for name in axes.models:
-            if name not in registry.models:
-                yield f"no plugin provides the model {name}"
-                continue
-            model = registry.models[name]
-            if reason := _missing(model):
-                yield f"model {name}: {reason}"
-            data = (model.dataset if axes.dataset == "auto" else axes.dataset).partition(":")[0]
-            if data not in registry.datasets:
-                yield f"no plugin provides the data set {data}"
-            elif reason := _missing(registry.datasets[data]):
-                yield f"data set {data}: {reason}"
+        backends = [registry.backends[name] for name in axes.backends if name in registry.backends]
+        said = {module for backend in backends for module in missing(backend)}
+        for name, needy in _needed(registry, axes):
+            if needy is None:
+                yield f"no plugin provides the {name}"
+            elif set(missing(needy)) - said:
+                reason = lack(needy, partial(_remedy, backends, used)) or ""
+                lacking.setdefault(reason, {})[name] = None
+    yield from (f"{', '.join(names)}: {reason}" for reason, names in lacking.items())
+
+
+def _needed(registry: Registry, axes: sweep.Axes) -> Iterator[tuple[str, Model | Dataset | None]]:
+    for name in axes.models:
+        model = registry.models.get(name)
+        yield f"model {name}", model
+        if model is not None:
+            own = model.own_dataset or axes.dataset == "auto"
+            data = model.dataset if own else axes.dataset.partition(":")[0]
+            yield f"data set {data}", registry.datasets.get(data)
+
+
+def _remedy(backends: Sequence[Backend], used: Sequence[Device]) -> str | None:
+    """The stack that serves the devices brings models and data sets too."""
+    found = (_asked(backend.remedy, device) for backend in backends for device in used)
+    return next(filter(None, found), None)
+
+
+def _too_few(
+    loaded: sweep.Sweep,
+    present: Sequence[Device],
+    server: Server | None,
+    card: Accelerator | None,
+    root: Path,
+) -> Iterator[str]:
+    """The device counts that this machine, or its server's descriptor, does not allow."""
+    reasons = {}
+    for count in _device_counts(loaded):
+        if reason := _beyond(count, present, server, card, root):
+            reasons[count] = reason
+    if reasons:
+        counts = " or ".join(map(str, reasons))
+        yield f"the cases on {counts} devices can't run: {next(iter(reasons.values()))}"
+
+
+def _beyond(
+    count: int,
+    present: Sequence[Device],
+    server: Server | None,
+    card: Accelerator | None,
+    root: Path,
+) -> str | None:
+    case = Case(scenario="throughput", model="any", backend="any", batch_size=1, device_count=count)
+    if reason := sweep.beyond_server(case, server, card):
+        return reason
+    try:
+        placement.require(present, count, root)
+    except UnsupportedError as error:
+        return str(error)
+    return None
+
+
+def _notes(registry: Registry, cards: Sequence[detection.Card]) -> Iterator[str]:
+    """What the descriptors of the used cards remark, each once."""
+    for name in dict.fromkeys(card.descriptor for card in cards if card.descriptor):
+        card = registry.accelerators[name]
+        yield from (f"{card.title}: {note.value}" for note in card.notes)
+
+
+def _left_alone(present: Sequence[Device], used: Sequence[Device]) -> Iterator[str]:
+    if spare := present[len(used) :]:
+        names = ", ".join(f"{device} {device.name}" for device in spare)
+        yield (
+            f"the sweep leaves {names} alone, and so did doctor: --device and --device-counts "
+            "choose others"
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from benchrack import inputs, reference
+from benchrack import inputs, observation, reference
 from benchrack.bench import Bench
 from benchrack.comparison import assess_accuracy
 from benchrack.errors import DatasetError
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def accuracy(bench: Bench, case: Case, session: Session) -> Findings:
-    """Every measured picture once, compared with its label and with FP32 of the same model."""
+    """Every measured picture once, compared with its label and with FP32 of the same model.
+
+    Host and cards are watched meanwhile; energy is told only if that took long enough for a sensor.
+    """
     import numpy as np
 
     bench.progress("measuring")
@@ -25,16 +28,17 @@ def accuracy(bench: Bench, case: Case, session: Session) -> Findings:
     unreadable: list[str] = []
     seconds: list[float] = []
     logits = []
-    for batch in _measured_batches(bench, case):
-        labels += batch.labels
-        unreadable += batch.unreadable
-        if not len(batch.images):
-            continue
-        filled = np.resize(batch.images, (case.batch_size, *batch.images.shape[1:]))
-        started = bench.clock()
-        output = session.fetch(session.run(session.place(filled)))
-        seconds.append(bench.clock() - started)
-        logits.append(output[: len(batch.images)])
+    with observation.host_watched(bench, session) as watch, bench.meters.window() as metered:
+        for batch in _measured_batches(bench, case):
+            labels += batch.labels
+            unreadable += batch.unreadable
+            if not len(batch.images):
+                continue
+            filled = np.resize(batch.images, (case.batch_size, *batch.images.shape[1:]))
+            started = bench.clock()
+            output = session.fetch(session.run(session.place(filled)))
+            seconds.append(bench.clock() - started)
+            logits.append(output[: len(batch.images)])
     if not logits:
         raise DatasetError(f"{bench.split(case).name}: none of its pictures can be read")
     outputs = np.concatenate(logits)
@@ -54,6 +58,8 @@ def accuracy(bench: Bench, case: Case, session: Session) -> Findings:
             trained=session.loaded.trained,
             unreadable=tuple(unreadable),
         ),
+        power=observation.conditions(bench, metered),
+        surroundings=watch.found,
     )
 
 

@@ -45,7 +45,8 @@ class Executor(Protocol):
 
 @dataclass(slots=True)
 class InProcess:
-    """Runs cases in this process, where a debugger sees them; there is no fresh start here."""
+    """Runs cases in this process, where a debugger sees them. There is no fresh start here: several
+    starts are refused before it comes to this."""
 
     bench: Bench
 
@@ -82,7 +83,8 @@ class Alarm(Protocol):
 class Worker:
     """Runs cases in a process of their own, which is kept warm between them.
 
-    It is replaced after a failure that may have left something behind, and for a fresh start.
+    It is replaced after a failure that may have left something behind, and for a fresh start. Where
+    memory ran out, earlier cases may not have given theirs back: then it is tried once more, alone.
     `told` is what the command needs beside the setup; `grace_s` what it may take above
     `case_time_limit_s` to say itself why it is late, and to end what it started when its input
     does. Without it, it is killed.
@@ -97,7 +99,6 @@ class Worker:
     _process: subprocess.Popen[bytes] | None = None
     _replies: IO[bytes] | None = None
     _stderr: IO[bytes] | None = None
-    _used: bool = field(default=False)
 
     def run(self, case: Case, progress: Progress = silent, *, fresh: bool = False) -> Measurement:
         """Measure a case in the worker.
@@ -105,11 +106,20 @@ class Worker:
         Raises what `run_case` raises there, TimeLimitError after `case_time_limit_s`, or
         WorkerError where the process died or failed; that has the worker's traceback.
         """
-        if fresh and self._used:
+        if fresh:
             self.close()
+        warm = self.running
+        try:
+            return self.ask(case, progress)
+        except OutOfMemoryError:
+            if not warm:
+                raise
+        return self.ask(case, progress)
+
+    def ask(self, case: Case, progress: Progress) -> Measurement:
+        """Measure a case in the process that is there, or else in a new one; once."""
         if self._process is None:
             self._start()
-        self._used = True
         try:
             self._send(flatten(case))
             reply = self._await_reply(progress)
@@ -142,7 +152,6 @@ class Worker:
         )
         os.close(writing)
         self._replies = os.fdopen(reading, "rb", buffering=0)
-        self._used = False
         setup = {
             "settings": flatten(self.setup.settings),
             "device": flatten(self.setup.device),

@@ -122,15 +122,17 @@ def limit_host_memory(limit_bytes: int = 0, sharers: int = 1, root: Path = ROOT)
     """Bound what this process may allocate, so that running out is an exception and not the
     kernel's killer; None where that can't be done.
 
-    The bound is `limit_bytes`; where that is 0, what is used plus nine tenths of what is available
-    now, divided among `sharers` processes. It is RLIMIT_DATA, which counts private writable memory
-    whether it is touched or not: RLIMIT_AS would count libraries and reservations, several GiB.
+    The bound is `limit_bytes` ÷ `sharers` processes; where that is 0, what is used plus an equal
+    share of nine tenths of what is available now. It is RLIMIT_DATA, which counts private writable
+    memory whether it is touched or not: RLIMIT_AS would count libraries and reservations, several
+    GiB.
     """
     try:
         import resource
 
         own = _status(root)["VmData"]
-        allowed = limit_bytes or own + int((1 - MARGIN) * available(root) / sharers)
+        fair = own + int((1 - MARGIN) * available(root) / sharers)
+        allowed = limit_bytes // sharers if limit_bytes else fair
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
         if hard != resource.RLIM_INFINITY:
             allowed = min(allowed, hard)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchrack.cache import Cache
-from benchrack.errors import UnknownNameError, UnsupportedError
+from benchrack.errors import UnknownNameError
 from benchrack.machines import Accelerator, Server
 from benchrack.registry import Provider, Registry
 from benchrack.types import Backend, Dataset, Model
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CONFIDENCE = (
+    "Confidence: A, read in the primary document; B, in a copy that names it; C, in one secondary "
+    "source; D, computed or inferred."
+)
 # Characters a line that a description takes before it wraps.
 DESCRIPTION = 36
 
@@ -38,6 +42,7 @@ def render(kind: str, registry: Registry, names: Collection[str] = ()) -> str:
         "meters": _meters,
         "sweeps": _sweeps,
         "plugins": _plugins,
+        "published": _published,
     }
     return renderers[kind](registry, names)
 
@@ -88,12 +93,32 @@ def _hardware(registry: Registry, names: Collection[str]) -> str:
     if servers:
         held = [(s.name, s.title, ", ".join(c.name for c in s.configurations)) for s in servers]
         blocks.append(_table(("server", "", "configurations"), held))
+    if names:
+        blocks += [_cited(everything[name]) for name in chosen]
+        blocks.append(CONFIDENCE)
     providers = dict.fromkeys(
         [_by(registry, "accelerator", card.name) for card in cards]
         + [_by(registry, "server", server.name) for server in servers]
     )
     blocks.append(f"From {', '.join(providers)}." if providers else "No hardware is described.")
     return "\n\n".join(blocks)
+
+
+def _cited(described: Accelerator | Server) -> str:
+    """Every fact with its source: numbered, as they are long and few."""
+    from benchrack.hardware import table
+
+    header, rows = table.sources(described)
+    column = header.index("source")
+    numbers: dict[str, int] = {}
+    for row in rows:
+        row[column] = f"[{numbers.setdefault(row[column], len(numbers) + 1)}]"
+    remarks = [
+        f"{note.value} ({note.confidence}) [{numbers.setdefault(note.source, len(numbers) + 1)}]"
+        for note in described.notes
+    ]
+    legend = [f"[{number}] {source}" for source, number in numbers.items()]
+    return "\n".join([described.title, "", _table(header, rows), "", *remarks, *legend])
 
 
 def _meters(registry: Registry, names: Collection[str]) -> str:
@@ -134,6 +159,19 @@ def _plugins(registry: Registry, names: Collection[str]) -> str:
     return _table(("plugin", "provides", "from"), rows)
 
 
+def _published(registry: Registry, names: Collection[str]) -> str:
+    from benchrack.reports import publications
+
+    chosen = _chosen("publication", publications.by_name(), names)
+    if not names:
+        return _table(*publications.overview(chosen))
+    blocks = [
+        "\n".join([*publications.sources(one), "", _table(*publications.figures(one))])
+        for one in chosen
+    ]
+    return "\n\n".join([*blocks, _table(*publications.meanings(chosen))])
+
+
 def _chosen(kind: str, known: Mapping[str, T], names: Collection[str]) -> list[T]:
     if unknown := [name for name in names if name not in known]:
         raise UnknownNameError(kind, unknown[0], known)
@@ -157,15 +195,12 @@ class _Needs:
     reasons: dict[str, int] = field(default_factory=dict)
 
     def mark(self, provided: Backend | Model | Dataset) -> str:
-        from benchrack.bench import require
+        from benchrack.bench import lack
 
-        try:
-            require(provided)
-        except UnsupportedError as error:
-            # The same packages are missing for many: the name in front would make each its own.
-            reason = str(error).removeprefix(f"{provided.name} ")
-            return f"no [{self.reasons.setdefault(reason, len(self.reasons) + 1)}]"
-        return "yes"
+        reason = lack(provided)
+        if reason is None:
+            return "yes"
+        return f"no [{self.reasons.setdefault(reason, len(self.reasons) + 1)}]"
 
     def hints(self) -> str:
         return "".join(f"\n[{n}] {reason}" for reason, n in self.reasons.items())
@@ -211,7 +246,7 @@ def _age(seconds: float) -> str:
 def _table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     from tabulate import tabulate
 
-    wide = ("what it is", "what it asks", "made from", "configurations")
+    wide = ("what it is", "what it asks", "made from", "configurations", "remarks", "fact", "note")
     return tabulate(
         list(rows),
         headers=list(headers),

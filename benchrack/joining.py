@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn
 
 from benchrack.errors import NodeError
@@ -44,7 +45,7 @@ class Meeting:
 
     def _host(self) -> Link:
         there: dict[int, Connection] = {}
-        family = socket.AF_INET6 if ":" in self.nodes.host else socket.AF_INET
+        family = _family(self.nodes.host)
         try:
             # On every address: a machine's own name often means its loopback to itself.
             listener = socket.create_server(("", self.nodes.port), family=family)
@@ -144,6 +145,17 @@ class Meeting:
             time.sleep(RETRY_S)
 
 
+def _family(host: str) -> socket.AddressFamily:
+    """IPv4 wherever a host has it, as who comes tries all of its addresses."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:  # node 0 need not know the name by which the others know it
+        return socket.AF_INET
+    families = [family for family, *_ in found]
+    only_6 = families and socket.AF_INET not in families
+    return socket.AF_INET6 if only_6 else socket.AF_INET
+
+
 def _named(ranks: Iterable[int]) -> str:
     return "node " + ", ".join(map(str, ranks))
 
@@ -164,8 +176,10 @@ def _closing_unless_joined(there: Mapping[int, Connection]) -> Iterator[None]:
         raise
 
 
-def interface_of(address: str) -> str | None:
-    """The network interface that has an IPv4 address; None where none has it."""
+def interface_of(address: str, root: Path = Path("/")) -> str | None:
+    """The network interface that has an address, IPv4 or IPv6; None where none has it."""
+    if ":" in address:
+        return _interface_of_6(address, root)
     import fcntl
     import struct
 
@@ -178,5 +192,17 @@ def interface_of(address: str) -> str | None:
             except OSError:  # no address on this one
                 continue
             if socket.inet_ntoa(answer[20:24]) == address:
+                return name
+    return None
+
+
+def _interface_of_6(address: str, root: Path) -> str | None:
+    """By the kernel's table: a line an address, of 32 hex digits first and the interface last."""
+    bare, _, scope = address.partition("%")  # `fe80::1%eth0` says it itself
+    wanted = socket.inet_pton(socket.AF_INET6, bare).hex()
+    with suppress(OSError):  # a kernel without IPv6
+        for line in (root / "proc/net/if_inet6").read_text().splitlines():
+            digits, *_, name = line.split()
+            if digits == wanted and scope in ("", name):
                 return name
     return None

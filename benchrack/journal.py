@@ -27,7 +27,9 @@ class Header:
     """The run that a journal belongs to: `started` in ISO 8601, UTC; `machine` its flat facts.
 
     `settings` are the sweep's, by key, and `resumes` names the earlier runs whose valid records
-    this one did not measure again.
+    this one did not measure again. `device` is the one of cases with one device, the first of
+    `devices`; `nodes` has the digest of each machine, of which the first kept this file. `plugins`
+    and `weights` are as in `sources`.
     """
 
     run: str
@@ -36,6 +38,10 @@ class Header:
     machine: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     device: str = ""
+    devices: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, str] = field(default_factory=dict)
     resumes: tuple[str, ...] = ()
 
     @classmethod
@@ -52,16 +58,23 @@ class Header:
                 f"it was written by a newer Benchrack (schema {schema}; this one reads up to "
                 f"{SCHEMA}). Update Benchrack to read it"
             )
-        machine, settings = flat.get("machine"), flat.get("settings")
         return cls(
             run=str(flat.get("run") or ""),
             started=str(flat.get("started") or ""),
             command=_texts(flat.get("command")),
-            machine=machine if isinstance(machine, dict) else {},
-            settings=settings if isinstance(settings, dict) else {},
+            machine=_mapping(flat.get("machine")),
+            settings=_mapping(flat.get("settings")),
             device=str(flat.get("device") or ""),
+            devices=_texts(flat.get("devices")),
+            nodes=_texts(flat.get("nodes")),
+            plugins=_mapping(flat.get("plugins")),
+            weights=_mapping(flat.get("weights")),
             resumes=_texts(flat.get("resumes")),
         )
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -165,6 +165,14 @@ class Link:
         self.tell({"manifests": manifests})
         return manifests
 
+    def same(self, mine: Mapping[str, Any], limit_s: float) -> Mapping[str, Any]:
+        """What node 0 has, on all nodes. Raises NodeError."""
+        if not self.leads:
+            told: dict[str, Any] = self.connections[0].receive(limit_s)["same"]
+            return told
+        self.tell({"same": mine})
+        return mine
+
     def refuse(self, reason: str) -> NoReturn:
         """End the run on all nodes. Raises NodeError."""
         for connection in self.connections:

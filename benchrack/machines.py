@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar, get_args
 
@@ -84,6 +84,37 @@ class Accelerator:
         """The dense peak in `fp32`, `tf32`, `fp16`, `bf16`, `int8`, …, in 10^12 operations/s;
         None where nobody published one. A multiply-accumulate counts as two operations."""
         return self.figures.get(PEAKS.get(arithmetic, ""))
+
+
+def match(
+    name: str, pci_id: str | None, accelerators: Sequence[Accelerator], *, mig: bool = False
+) -> tuple[Accelerator | None, str | None]:
+    """The descriptor of a card with this NVML name and PCI device id, and a problem in words.
+
+    The name must be one of the descriptor's, and the id too where both are known. Of several
+    descriptors that claim the card the first counts, and that is a problem. A card that is split
+    (`mig`), or a part of one, has none: descriptors are of whole cards.
+    """
+    if mig:
+        return None, None
+    named = [a for a in accelerators if name in a.device_names.value]
+    exact = [a for a in named if not pci_id or a.pci_ids is None or pci_id in a.pci_ids.value]
+    if len(exact) > 1:
+        names = ", ".join(a.name for a in exact)
+        return exact[0], (
+            f"{len(exact)} descriptors name the card {name!r}: {names}; the first is used (your "
+            "own go before the built-in ones)"
+        )
+    if exact:
+        return exact[0], None
+    if named:
+        ids = ", ".join(named[0].pci_ids.value if named[0].pci_ids else ())
+        return None, (
+            f"a card calls itself {name!r}, as {named[0].name} does, but its PCI device id is "
+            f"{pci_id}, not {ids}: taken for unknown. If it is the same card, add the id in a "
+            "descriptor of your own"
+        )
+    return None, None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

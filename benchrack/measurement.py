@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import math
+import statistics
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,11 +33,14 @@ STRETCH_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warmup:
-    """How a session was brought to its steady state: seconds, batches, whether it got there, and
-    the seconds that a batch took in the last window: those of the slowest process."""
+    """How a session was brought to its steady state: seconds, batches, windows (and how many the
+    rule needs), whether it got there, and the seconds that a batch took in the latest windows:
+    those of the slowest process."""
 
     seconds: float
     batches: int
+    windows: int
+    windows_needed: int
     steady: bool
     batch_s: float
     first_batch_s: float
@@ -80,27 +84,35 @@ def warm_up(
     *,
     peers: Peers = ALONE,
 ) -> Warmup:
-    """Run batches until windows of at least `round_s` are steady, or until `warmup_limit_s`.
+    """Run batches until windows of at least `round_s` are steady, or until `warmup_limit_s`; at
+    least one window.
 
     The first batch is timed apart: it compiles, tunes and allocates. The rule is `trends.steady`
-    over the times of at least twelve windows, or of as many as last two seconds, but six.
+    over the times of at least twelve windows, or of as many as last two seconds, but six. How many
+    batches make a window, or later a round, is told by the median of the latest six windows, so
+    that one that was held up does not shorten it.
     """
     started = clock()
     step(0)
     synchronize()
     (first_batch_s,) = peers.most(clock() - started)
     batch_s = elapsed_s = first_batch_s
-    batches, windows, steady = 1, [], False
-    while not steady and elapsed_s < settings.warmup_limit_s:
+    batches, needed, steady = 1, WINDOWS, False
+    windows: list[float] = []
+    while not windows or (not steady and elapsed_s < settings.warmup_limit_s):
         count = batches_for(settings.round_s, batch_s)
         own_s = _timed(step, synchronize, clock, batches, count)
-        batch_s, elapsed_s = peers.most(own_s, clock() - started)
+        window_s, elapsed_s = peers.most(own_s, clock() - started)
         batches += count
-        windows.append(batch_s)
-        steady = agreed(peers, trends.steady(windows, minimum=_enough(count * batch_s)))
+        windows.append(window_s)
+        batch_s = statistics.median_low(windows[-LEAST_WINDOWS:])
+        needed = _enough(count * window_s)
+        steady = agreed(peers, trends.steady(windows, minimum=needed))
     return Warmup(
         seconds=elapsed_s,
         batches=batches,
+        windows=len(windows),
+        windows_needed=needed,
         steady=steady,
         batch_s=batch_s,
         first_batch_s=first_batch_s,

@@ -4,7 +4,7 @@ opened = open_meters(registry.meters.values(), devices, clock)
 idle = measure_idle(opened.meters, clock)          # once, before the sweep
 with window(opened.meters, clock) as metered:      # around the rounds of one case
     ...
-power = power_of(metered.readings, opened, idle, device_kind="cuda", images_per_s=…)
+power = power_of(metered, opened, idle, device_kind="cuda", images_per_s=…)
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from benchrack.energy import images_per_j
 from benchrack.errors import UnsupportedError
 from benchrack.meters import (
+    PERIODS,
+    Conditions,
     Domain,
     Meter,
     OpenMeter,
@@ -108,9 +110,9 @@ def window(
 ) -> Iterator[Window]:
     """Meter what happens inside; `clock` is the one with which the meters were opened.
 
-    Opening and closing may each wait for a sensor, outside of the window, half a second at most.
-    An exception passes through, and leaves no readings. `threaded=False` is for tests, which call
-    `sampler.sample_due` themselves.
+    Opening and closing may each wait for a sensor, outside of the window: half a second at most,
+    or longer than one of its periods. An exception passes through, and leaves no readings.
+    `threaded=False` is for tests, which call `sampler.sample_due` themselves.
     """
     clock = clock or SystemClock()
     faults: dict[str, str] = {}
@@ -157,16 +159,18 @@ def measure_idle(
     """Power by domain while nothing runs, over some windows; a domain that can't be read is absent.
 
     Takes about five seconds, longer where a sensor needs longer windows; nothing without meters.
+    Power at rest does not step, so that ten periods of a sensor are enough for it.
     """
     clock = clock or SystemClock()
-    window_s = max([IDLE_WINDOW_S, *(minimum_window_s(meter) for meter in meters)])
+    window_s = max([IDLE_WINDOW_S, *(PERIODS * meter.sensor_period_s for meter in meters)])
     powers_w: dict[Domain, list[float]] = {}
     for _ in range(IDLE_WINDOWS if meters else 0):
         with window(meters, clock, threaded=threaded) as metered:
             _wait(window_s, clock, metered.sampler, threaded)
-        for reading in metered.readings:
-            if reading.average_power_w is not None:
-                powers_w.setdefault(reading.domain, []).append(reading.average_power_w)
+        for domain in dict.fromkeys(reading.domain for reading in metered.readings):
+            power_w = _sum([r.average_power_w for r in _of(metered.readings, domain)])
+            if power_w is not None:
+                powers_w.setdefault(domain, []).append(power_w)
     return {
         domain: Idle(
             power_w=statistics.fmean(values),
@@ -192,32 +196,46 @@ def power_of(
     *,
     device_kind: str,
     images_per_s: float | None,
+    rounds: Window | None = None,
+    flagged: bool = True,
 ) -> Power:
-    """What goes into the record: the energy of the devices that did the work, and the host's.
+    """What goes into the record: the energy of the devices that did the work, the host's, and the
+    whole system's where a meter sees that.
 
-    `images_per_s` is the throughput in the same window. What could not be read is None.
+    `images_per_s` is the throughput in the same window. What could not be read is None. Where
+    `metered` is an energy pass, `rounds` is the window of the rounds that were measured: their
+    conditions count too. What a sensor read over a window that is too short for it is flagged, or
+    else left out.
     """
     domains = DOMAINS[device_kind]
-    own = [reading for reading in metered.readings if reading.domain in domains]
-    host = [reading for reading in metered.readings if reading.domain in DOMAINS["cpu"]]
-    energy_j = _sum([reading.energy_j for reading in own])
-    power_w = _sum([reading.average_power_w for reading in own])
-    idle_w = _sum([idle[r.domain].power_w if r.domain in idle else None for r in own])
-    spread_w = _sum([idle[r.domain].spread_w if r.domain in idle else None for r in own])
-    conditions = own[0].conditions if own else None
-    return Power(
+    faults = [*metered.faults, *(f for r in metered.readings for f in r.faults)]
+    if rounds is not None:
+        faults += [*rounds.faults, *(f for r in rounds.readings for f in r.faults)]
+    about = Power(
         meters=tuple(meter.name for meter in opened.meters),
         meters_absent=tuple(f"{name}: {why}" for name, why in opened.absent.items()),
-        meter_faults=(*metered.faults, *(f for r in metered.readings for f in r.faults)),
-        metered_devices=tuple(device for reading in own for device in reading.devices),
+        meter_faults=tuple(dict.fromkeys(faults)),
+        metered_devices=tuple(d for r in _of(metered.readings, *domains) for d in r.devices),
+        **dataclasses.asdict(_conditions(domains, rounds, metered)),
+    )
+    readings = [reading for reading in metered.readings if flagged or not reading.too_short]
+    own, system = _of(readings, *domains), _of(readings, "system")
+    told = [*own, *system]
+    energy_j, uncertainty_j, power_w = _energy(own)
+    idle_w, spread_w = _idle(own, idle)
+    system_energy_j, system_uncertainty_j, system_w = _energy(system)
+    system_idle_w, system_spread_w = _idle(system, idle)
+    return dataclasses.replace(
+        about,
         energy_j=energy_j,
-        energy_uncertainty_j=_sum([reading.uncertainty_j for reading in own]),
+        energy_uncertainty_j=uncertainty_j,
+        energy_per_image_j=power_w / images_per_s if power_w and images_per_s else None,
         energy_by_device_j=_all_known([j for r in own for j in r.energy_by_device_j]),
         sampled_energy_j=_sum([reading.sampled_energy_j for reading in own]),
-        host_energy_j=_sum([reading.energy_j for reading in host]),
-        energy_window_s=own[0].window_s if own else None,
-        energy_window_minimum_s=max((reading.minimum_window_s for reading in own), default=None),
-        energy_window_too_short=any(reading.too_short for reading in own) if own else None,
+        host_energy_j=_sum([reading.energy_j for reading in _of(readings, *DOMAINS["cpu"])]),
+        energy_window_s=told[0].window_s if told else None,
+        energy_window_minimum_s=max((reading.minimum_window_s for reading in told), default=None),
+        energy_window_too_short=any(reading.too_short for reading in told) if told else None,
         energy_method=own[0].method if own else None,
         sampling_period_s=own[0].sampling_period_s if own else None,
         sensor_period_s=max((reading.sensor_period_s for reading in own), default=None),
@@ -226,11 +244,56 @@ def power_of(
         idle_power_w=idle_w,
         idle_power_spread_w=spread_w,
         images_per_s_per_w=images_per_j(images_per_s, power_w),
-        images_per_s_per_w_above_idle=(
-            None if idle_w is None else images_per_j(images_per_s, power_w, idle_w)
-        ),
-        **(dataclasses.asdict(conditions) if conditions else {}),
+        images_per_s_per_w_above_idle=_above(images_per_s, power_w, idle_w),
+        system_meter=system[0].meter if system else None,
+        system_energy_j=system_energy_j,
+        system_energy_uncertainty_j=system_uncertainty_j,
+        system_power_w=system_w,
+        system_idle_power_w=system_idle_w,
+        system_idle_power_spread_w=system_spread_w,
+        system_images_per_s_per_w=images_per_j(images_per_s, system_w),
+        system_images_per_s_per_w_above_idle=_above(images_per_s, system_w, system_idle_w),
     )
+
+
+def _of(readings: Sequence[Reading], *domains: Domain) -> list[Reading]:
+    """The readings of some domains, which add up. But each meter of the whole system sees the same
+    one: of these the first counts."""
+    found = [reading for reading in readings if reading.domain in domains]
+    return found[:1] if domains == ("system",) else found
+
+
+def _conditions(domains: Sequence[Domain], *windows: Window | None) -> Conditions:
+    """Of the devices that did the work: in the rounds, and in the energy pass that followed."""
+    found = Conditions()
+    for closed in windows:
+        for reading in _of(closed.readings, *domains)[:1] if closed else ():
+            found = found.with_worst_of(reading.conditions)
+    return found
+
+
+def _energy(readings: Sequence[Reading]) -> tuple[float | None, float | None, float | None]:
+    """Energy, its uncertainty, and average power, of the readings together."""
+    return (
+        _sum([reading.energy_j for reading in readings]),
+        _sum([reading.uncertainty_j for reading in readings]),
+        _sum([reading.average_power_w for reading in readings]),
+    )
+
+
+def _idle(
+    readings: Sequence[Reading], idle: Mapping[Domain, Idle]
+) -> tuple[float | None, float | None]:
+    """Idle power of what the readings are of, and its spread."""
+    known = [idle.get(domain) for domain in dict.fromkeys(r.domain for r in readings)]
+    return (
+        _sum([None if one is None else one.power_w for one in known]),
+        _sum([None if one is None else one.spread_w for one in known]),
+    )
+
+
+def _above(images_per_s: float | None, power_w: float | None, idle_w: float | None) -> float | None:
+    return None if idle_w is None else images_per_j(images_per_s, power_w, idle_w)
 
 
 def _all_known(values: Sequence[float | None]) -> tuple[float, ...]:

@@ -14,6 +14,21 @@ from benchrack.errors import UnsupportedError
 
 T = TypeVar("T")
 
+# The bits of nvmlClocksEventReasons, in nvidia-smi's words.
+THROTTLE_REASONS = (
+    (0x1, "gpu_idle"),
+    (0x2, "applications_clocks_setting"),
+    (0x4, "sw_power_cap"),
+    (0x8, "hw_slowdown"),
+    (0x10, "sync_boost"),
+    (0x20, "sw_thermal_slowdown"),
+    (0x40, "hw_thermal_slowdown"),
+    (0x80, "hw_power_brake_slowdown"),
+    (0x100, "display_clock_setting"),
+    (0x200, "board_limit"),
+    (0x400, "reliability"),
+)
+
 # NVML's error, and what its reader can do. An error that is not here is shown as NVML words it.
 _ADVICE = {
     "NVML_ERROR_LIBRARY_NOT_FOUND": (
@@ -102,6 +117,25 @@ def known(nvml: Any, ask: Callable[..., T], *arguments: Any) -> T | None:
         if is_error(nvml, error, "NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "NO_PERMISSION"):
             return None
         raise
+
+
+def throttle_bits(nvml: Any, handle: Any) -> int | None:
+    """Why a card's clocks are below their highest now, as a bit mask; None where it does not tell.
+
+    Raises NVMLError.
+    """
+    for name in ("ClocksEventReasons", "ClocksThrottleReasons"):  # its name before driver 535
+        call = getattr(nvml, f"nvmlDeviceGetCurrent{name}", None)
+        if call and (bits := known(nvml, call, handle)) is not None:
+            return int(bits)
+    return None
+
+
+def throttle_reasons(bits: int) -> tuple[str, ...]:
+    """Every reason in a bit mask, in words; a bit that nobody documented by its value."""
+    named = [name for bit, name in THROTTLE_REASONS if bits & bit]
+    unknown = bits & ~sum(bit for bit, _ in THROTTLE_REASONS)
+    return (*named, *([f"unknown_{unknown:#x}"] if unknown else []))
 
 
 def nvlink_peers(nvml: Any, handle: Any) -> Counter[str]:

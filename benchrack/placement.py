@@ -15,6 +15,7 @@ from typing import Any
 
 from benchrack import nvml
 from benchrack.errors import UnsupportedError
+from benchrack.flattening import part
 from benchrack.processors import (
     allowed_cpus,
     cpu_list,
@@ -30,7 +31,7 @@ class Place:
     """One process's device, the logical CPUs that it is bound to (none: not bound), and both in
     words, with what is known of slot, NUMA node and links."""
 
-    device: Device
+    device: Device = part()
     cpus: tuple[int, ...]
     description: str
 
@@ -51,6 +52,14 @@ def places(devices: Sequence[Device], count: int, root: Path = Path("/")) -> tup
             for cpus in _shares(cores, count)
         )
     return _of_cards(devices[:count], root)
+
+
+def alone(device: Device, root: Path = Path("/")) -> Place:
+    """Where the process of a case with one device runs: near its card; of the CPU it has all."""
+    if device.kind == "cpu":
+        whole = _in_words(sorted(allowed_cpus()), root)
+        return Place(device=device, cpus=(), description=f"cpu, {whole}")
+    return _of_cards([device], root)[0]
 
 
 def require(devices: Sequence[Device], count: int, root: Path = Path("/")) -> None:
@@ -140,15 +149,19 @@ def _links(device: Device) -> tuple[str, list[str]]:
         library = nvml.load()
     except UnsupportedError:
         return "", []
+    bus, links = "", []
     try:
         handle = library.nvmlDeviceGetHandleByUUID(device.uuid)
         bus = sysfs_address(library.nvmlDeviceGetPciInfo(handle).busId)
-        return bus, [*_pcie(library, handle), *_nvlink(library, handle)]
+        for told in (_pcie, _nvlink):
+            with suppress(library.NVMLError):  # no links in words, and still a place
+                links += told(library, handle)
     except library.NVMLError:  # a card that is lost: the case will say so
-        return "", []
+        pass
     finally:
         with suppress(library.NVMLError):
             library.nvmlShutdown()
+    return bus, links
 
 
 def _pcie(library: Any, handle: Any) -> list[str]:

@@ -59,30 +59,30 @@ def cpu_list(text: str) -> frozenset[int]:
 
 
 def cgroup_quota(root: Path = Path("/")) -> float | None:
-    """CPUs' worth of time that the cgroup (v2 or v1) grants, or None where it sets no limit."""
+    """CPUs' worth of time that the tightest of the own cgroup and those above it (v2 or v1) grants,
+    or None where none sets a limit."""
     base = root / "sys/fs/cgroup"
-    own = _own_cgroup(root)
     quotas = []
-    for folder in [base, *_ancestors(base, own)]:
+    for folder in _cgroups(base, root, controller=""):
         match (_text(folder / "cpu.max") or "").split():
             case [limit, period] if limit != "max":
                 quotas.append(int(limit) / int(period))
-    quota, period_us = (_text(base / "cpu" / f"cpu.cfs_{k}_us") for k in ("quota", "period"))
-    if quota and period_us and int(quota) > 0:
-        quotas.append(int(quota) / int(period_us))
+    for folder in _cgroups(base / "cpu", root, controller="cpu"):
+        quota, period_us = (_text(folder / f"cpu.cfs_{k}_us") for k in ("quota", "period"))
+        if quota and period_us and int(quota) > 0:
+            quotas.append(int(quota) / int(period_us))
     return min(quotas, default=None)
 
 
-def _own_cgroup(root: Path) -> str:
+def _cgroups(mount: Path, root: Path, controller: str) -> list[Path]:
+    """The root of a hierarchy and the folders down to the own group: of cgroup v1's `controller`,
+    or with an empty one of v2. In a container the own group may be the mount itself."""
     for line in (_text(root / "proc/self/cgroup") or "").splitlines():
-        if line.startswith("0::"):
-            return line[3:].lstrip("/")
-    return ""
-
-
-def _ancestors(base: Path, own: str) -> list[Path]:
-    parts = [p for p in own.split("/") if p]
-    return [base.joinpath(*parts[: n + 1]) for n in range(len(parts))]
+        _, controllers, own = line.split(":", 2)
+        if controller in controllers.split(","):
+            parts = [p for p in own.split("/") if p]
+            return [mount.joinpath(*parts[:n]) for n in range(len(parts) + 1)]
+    return [mount]
 
 
 def last_level_cache_bytes(root: Path = Path("/")) -> int:

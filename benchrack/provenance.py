@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +68,7 @@ def flat(topics: Mapping[str, Facts]) -> Facts:
         "server": host.get("product"),
         "cpu": cpu.get("model"),
         "sockets": cpu.get("sockets"),
-        "cards": topics.get("accelerators", {}).get("name", []),
+        "cards": _told(topics.get("accelerators", {}).get("name")),
     }
     return first | {
         f"{topic}_{name}": value for topic, facts in topics.items() for name, value in facts.items()
@@ -80,15 +81,28 @@ def machine_digest(topics: Mapping[str, Facts]) -> str:
     Made of the CPU's model, sockets and cores and of the cards' (hashed) UUIDs, which no two cards
     share. Without cards the name of the machine in its network takes their place: in a container,
     give it a fixed one (`docker run --hostname`). What may change between two runs on a machine
-    (driver, kernel, limits, settings) is not in it.
+    (driver, kernel, limits, settings) is not in it. A card that is lost tells no UUID: without it,
+    this is another machine.
     """
     cpu, host = topics.get("cpu", {}), topics.get("host", {})
-    cards = topics.get("accelerators", {}).get("uuid_hash")
+    cards = _told(topics.get("accelerators", {}).get("uuid_hash"))
     identity = [
         *(cpu.get(name) for name in ("model", "sockets", "cores")),
-        sorted(map(str, cards)) if isinstance(cards, list) and cards else host.get("node"),
+        sorted(map(str, cards)) or host.get("node"),
     ]
     return hashed(json.dumps(identity))
+
+
+def _told(cards: Fact) -> list[Scalar]:
+    """One fact of all cards that told it."""
+    return [card for card in cards if card is not None] if isinstance(cards, list) else []
+
+
+def without_passwords(command: Iterable[str]) -> tuple[str, ...]:
+    """A command line's words as they may be kept. An address in them, such as the one of
+    pytest-benchmark's storage, may hold a user and a password."""
+    # Up to the last @, since a password may hold an @ or a slash of its own.
+    return tuple(re.sub(r"://\S*@", "://…@", word) for word in command)
 
 
 def hashed(text: str) -> str:

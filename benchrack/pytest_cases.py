@@ -30,7 +30,9 @@ def sweep_of(config: pytest.Config) -> sweep.Sweep:
     if SWEEP not in config.stash:
         asked = pytest_options.text(config, "sweep") or "quick"
         loaded = sweep.load(asked, config.invocation_params.dir)
-        config.stash[SWEEP] = sweep.override(loaded, pytest_options.overrides(config))
+        spanned = sweep.override(loaded, pytest_options.overrides(config))
+        pytest_options.require_fresh_processes(config, spanned.settings)
+        config.stash[SWEEP] = spanned
     return config.stash[SWEEP]
 
 

@@ -10,8 +10,10 @@ import pytest
 from benchrack import pytest_nodes, pytest_options
 from benchrack.bench import Bench
 from benchrack.executors import Executor, InProcess, Setup, Worker
+from benchrack.flattening import flatten
 from benchrack.metering import Idle, measure_idle, open_meters
 from benchrack.meters import Domain
+from benchrack.placement import alone
 from benchrack.pytest_cases import conftests_of
 from benchrack.types import Device
 from benchrack.world import World
@@ -41,12 +43,12 @@ def executor_of(
         ),
     )
     one: Executor
-    if bench.settings.executor == "in-process" or config.getoption("usepdb", False):
+    if pytest_options.in_process(config, bench.settings):
         bench.meters, bench.idle = opened, idle
         one = InProcess(bench)
     else:
         opened.close()
-        one = Worker(setup)
+        one = Worker(setup, told={"place": flatten(alone(bench.device))})
     sizes = {count // len(capacities) for count in counts}
     world = World(setup, tuple(devices), one, _idle(bench, devices, sizes))
     if pytest_nodes.LINK not in config.stash:

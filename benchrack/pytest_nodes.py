@@ -101,26 +101,44 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def agree(
-    config: pytest.Config, planned: Mapping[str, Planned], kind: str, capacity: int
-) -> list[int]:
-    """How many devices each node has, once all have found that they are about to measure the same.
+    config: pytest.Config,
+    planned: Mapping[str, Planned],
+    same: Mapping[str, Any],
+    own: Mapping[str, Any],
+) -> list[Mapping[str, Any]]:
+    """What each node says of its `own`, once all have found that they are about to measure the
+    same: the sweep, its settings and cases, and what else must be the `same`.
 
-    Raises NodeError where they are not.
+    Raises NodeError where it is not.
     """
     if LINK not in config.stash:
-        return [capacity]
+        return [own]
     spanned = sweep_of(config)
     manifests = config.stash[LINK].compare(
         {
             "sweep": spanned.name,
             "settings": flatten(spanned.settings),
             "cases": [_in_words(plan) for plan in planned.values()],
-            "device": kind,
-            "own": {"capacity": capacity},
+            **same,
+            "own": own,
         },
         spanned.settings.join_limit_s,
     )
-    return [int(manifest["own"]["capacity"]) for manifest in manifests]
+    return [manifest["own"] for manifest in manifests]
+
+
+def as_node_0(
+    config: pytest.Config, planned: Mapping[str, Planned], found: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What node 0 found of some planned tests, by pytest's node id here; on a single machine and on
+    node 0 that is what it found itself. Raises NodeError where node 0 is lost."""
+    if LINK not in config.stash:
+        return dict(found)
+    # Folders, and so node ids, may differ between machines; the order of cases does not.
+    mine = {str(place): found[nodeid] for place, nodeid in enumerate(planned) if nodeid in found}
+    limit_s = sweep_of(config).settings.join_limit_s
+    told = config.stash[LINK].same(mine, limit_s)
+    return {nodeid: told[key] for n, nodeid in enumerate(planned) if (key := str(n)) in told}
 
 
 def _in_words(plan: Planned) -> str:

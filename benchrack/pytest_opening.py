@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from benchrack.errors import UnsupportedError
 from benchrack.eta import Eta
 from benchrack.executors import Executor
 from benchrack.hardware.detection import detect
-from benchrack.machines import Accelerator, Server
+from benchrack.machines import Server
 from benchrack.placement import capacity
 from benchrack.progress import ProgressLine, terminal_stream
 from benchrack.provenance import Facts, flat, gather
@@ -21,7 +23,9 @@ from benchrack.pytest_cases import Planned, registry_of, sweep_of
 from benchrack.pytest_executors import executor_of
 from benchrack.pytest_resume import Resumed, resume
 from benchrack.run import Run, new_header
-from benchrack.types import Case
+from benchrack.sources import code_of, plugins_of, weights_of
+from benchrack.sweep import beyond_server
+from benchrack.types import Case, Device
 
 RUN = pytest.StashKey[Run]()
 EXECUTOR = pytest.StashKey[Executor]()
@@ -29,7 +33,7 @@ TOPICS = pytest.StashKey[dict[str, Facts]]()
 PROGRESS = pytest.StashKey[ProgressLine]()
 RESUMED = pytest.StashKey[Resumed]()
 ETA = pytest.StashKey[Eta]()
-SERVER = pytest.StashKey[tuple[Server | None, Accelerator | None]]()
+SPARED = pytest.StashKey[dict[str, tuple[str, str]]]()
 
 
 def open_run(config: pytest.Config, planned: dict[str, Planned]) -> None:
@@ -42,36 +46,91 @@ def open_run(config: pytest.Config, planned: dict[str, Planned]) -> None:
     devices = resolve(pytest_options.text(config, "device") or "auto")
     bench = Bench(registry=registry, settings=spanned.settings, device=devices[0])
     cases = {plan.case for plan in planned.values()}
-    _open_data(bench, cases)
-    capacities = pytest_nodes.agree(config, planned, bench.device.kind, capacity(devices))
-    topics = gather(registry.provenance.values())
-    config.stash[TOPICS] = topics
-    command = ("pytest", *map(str, config.invocation_params.args))
-    header = new_header(spanned.name, command, flat(topics), spanned.settings, bench.device)
+    topics = config.stash[TOPICS] = gather(registry.provenance.values())
+    facts = flat(topics)
+    hardware = _hardware(facts, devices, pytest_nodes.count(config), cases)
+    nodes = pytest_nodes.agree(
+        config,
+        planned,
+        {**_same(bench, facts, cases), "hardware": hardware},
+        {"capacity": capacity(devices), "machine": facts["machine"]},
+    )
+    header = dataclasses.replace(
+        new_header(
+            spanned.name,
+            ("pytest", *map(str, config.invocation_params.args)),
+            facts,
+            spanned.settings,
+            devices,
+        ),
+        nodes=tuple(str(node["machine"]) for node in nodes),
+        plugins=plugins_of(registry),
+        weights=weights_of(case.weights for case in cases),
+    )
     resumed = config.stash[RESUMED] = resume(config, header, bench, planned)
+    spared = config.stash[SPARED] = _spared(config, bench, planned, resumed)
     run = Run.begin(
         pytest_options.results_folder(config), dataclasses.replace(header, resumes=resumed.runs)
     )
     run.plan({nodeid: plan.case for nodeid, plan in planned.items()})
-    for nodeid, reason in resumed.reasons.items():
-        run.note(planned[nodeid].case, "resumed", reason, nodeid)
+    for nodeid, (status, reason) in spared.items():
+        run.note(planned[nodeid].case, status, reason, nodeid)
     config.stash[RUN] = run
     config.stash[ETA] = Eta(spanned.settings, lambda case: _pictures(bench, case))
-    leads = not pytest_nodes.follows(config)
-    config.stash[SERVER] = (_server(bench), bench.card) if leads else (None, None)
     config.stash[PROGRESS].show("[measuring idle power]")
     config.stash[EXECUTOR] = executor_of(
-        config, bench, devices, capacities, {case.device_count for case in cases}
+        config,
+        bench,
+        devices,
+        [int(node["capacity"]) for node in nodes],
+        {case.device_count for case in cases},
     )
     config.stash[PROGRESS].clear()
 
 
-def _open_data(bench: Bench, cases: set[Case]) -> None:
+def _opened_data(bench: Bench, cases: set[Case]) -> dict[str, str]:
+    """The digest of each data set, all opened."""
+    digests = {}
     for case in cases:
         try:
-            bench.split(case)
+            digests[bench.dataset_name(case)] = bench.split(case).digest
         except UnsupportedError:
             continue  # a missing package: that case's skip says so
+    return dict(sorted(digests.items()))
+
+
+def _same(bench: Bench, facts: Facts, cases: set[Case]) -> dict[str, Any]:
+    """What must be the same on all nodes, by its name in a message. Opens the data sets."""
+    return {
+        "device": bench.device.kind,
+        "software": code_of(facts, bench.registry, cases),
+        "data": _opened_data(bench, cases),
+    }
+
+
+def _hardware(
+    facts: Facts, devices: Sequence[Device], nodes: int, cases: Collection[Case]
+) -> list[str]:
+    """What a machine's part of the largest world consists of, each kind once."""
+    if devices[0].kind == "cpu":
+        return [str(facts["cpu"])]
+    share = max(case.device_count for case in cases) // nodes
+    return sorted({device.name for device in devices[: max(1, share)]})
+
+
+def _spared(
+    config: pytest.Config, bench: Bench, planned: Mapping[str, Planned], resumed: Resumed
+) -> dict[str, tuple[str, str]]:
+    """The tests that need no measuring, with status and reason, as node 0 knows."""
+    found = {nodeid: ("resumed", reason) for nodeid, reason in resumed.reasons.items()}
+    if not pytest_nodes.follows(config):
+        server, card = _server(bench), bench.card
+        for nodeid, plan in planned.items():
+            share = pytest_nodes.share_of(config, plan.case)
+            if nodeid not in found and (reason := beyond_server(share, server, card)):
+                found[nodeid] = ("unsupported", reason)
+    known = pytest_nodes.as_node_0(config, planned, found)
+    return {nodeid: (status, reason) for nodeid, (status, reason) in known.items()}
 
 
 def _server(bench: Bench) -> Server | None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from benchrack import sweep
-from benchrack.types import SCENARIOS
+from benchrack.errors import SweepError
+from benchrack.types import SCENARIOS, Settings
 
 MARKERS = (
     "inference: measures inference (select with -m inference)",
@@ -163,11 +164,25 @@ def disabled_plugins(config: pytest.Config) -> tuple[str, ...]:
 
 
 def strict(config: pytest.Config) -> bool:
-    """Whether pytest's own `--strict` was given: then a row that is not valid is a failure."""
-    try:
-        return bool(config.getini("strict"))
-    except (KeyError, ValueError):  # before pytest 9 it is an option
-        return bool(config.getoption("strict", False))
+    """Whether pytest's own `--strict` was given: then a row that is not valid is a failure. The
+    key `strict` of an ini file, from pytest 9 on, is about markers and such, and says nothing."""
+    return bool(config.getoption("strict", False))
+
+
+def in_process(config: pytest.Config, settings: Settings) -> bool:
+    """Whether cases are measured in pytest's process, where a debugger sees them."""
+    return settings.executor == "in-process" or bool(config.getoption("usepdb", False))
+
+
+def require_fresh_processes(config: pytest.Config, settings: Settings) -> None:
+    """Raises SweepError where several starts are asked for, and no process would be fresh."""
+    if settings.starts > 1 and in_process(config, settings):
+        asked = "publish=true" if settings.publish else f"starts={settings.starts}"
+        where = "executor=in-process" if settings.executor == "in-process" else "--pdb"
+        raise SweepError(
+            f"{asked} measures each case in fresh processes, and {where} keeps all in this one: "
+            "leave out one of the two"
+        )
 
 
 def scenario_of(function: pytest.Item) -> str | None:

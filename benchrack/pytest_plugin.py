@@ -23,6 +23,7 @@ from benchrack import (
     pytest_replay,
     pytest_without_benchmark,
 )
+from benchrack.devices import count_as_nvml
 from benchrack.errors import (
     BenchrackError,
     OutOfMemoryError,
@@ -42,14 +43,13 @@ from benchrack.pytest_opening import (
     PROGRESS,
     RESUMED,
     RUN,
-    SERVER,
+    SPARED,
     TOPICS,
     open_run,
 )
 from benchrack.pytest_report import headline, print_results, write_results
 from benchrack.results import Measurement, to_record
 from benchrack.run import Run
-from benchrack.sweep import beyond_server
 from benchrack.types import Case
 
 SIGTERM = pytest.StashKey[Any]()
@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    count_as_nvml()  # before anything looks for cards; workers and worlds inherit it
     for marker in pytest_options.MARKERS:
         config.addinivalue_line("markers", marker)
     # A fixture can't depend on `benchmark` only if there is one: so one of two modules defines it.
@@ -134,7 +135,7 @@ def measured(
     """`measured(case)` measures it, keeps the record, and skips or fails with the reason."""
     config, nodeid = request.config, request.node.nodeid
     run, executor, progress = config.stash[RUN], config.stash[EXECUTOR], config.stash[PROGRESS]
-    eta, resumed = config.stash[ETA], config.stash[RESUMED]
+    eta, spared = config.stash[ETA], config.stash[SPARED]
     planned = planned_by(request.node)
     assert planned is not None
     settings = sweep_of(config).settings
@@ -143,7 +144,8 @@ def measured(
 
     def measure(case: Case) -> Measurement:
         __tracebackhide__ = True
-        if reason := resumed.reasons.get(nodeid):
+        if nodeid in spared:
+            _, reason = spared[nodeid]
             pytest.skip(reason)
         number = run.total - len(run.planned) + 1
         waiting = [other for name, other in run.planned.items() if name != nodeid]
@@ -153,9 +155,6 @@ def measured(
             progress.show(f"[{position(number, run.total, left_s())}, {case.id}: {phase}]")
 
         def attempt() -> Measurement:
-            share = pytest_nodes.share_of(config, case)
-            if reason := beyond_server(share, *config.stash[SERVER]):
-                raise UnsupportedError(reason)
             if reason := smaller_did_not_fit(case, run.outcomes):
                 raise OutOfMemoryError(reason)
             return executor.run(case, show, fresh=fresh)

@@ -9,15 +9,22 @@ from typing import Any
 import pytest
 
 from benchrack.reports.files import File
-from benchrack.reports.numbers import figure, half_width
+from benchrack.reports.numbers import figure, half_width, spread_sign
 from benchrack.results import Measurement
 from benchrack.run import Run
 
 
 def headline(measurement: Measurement) -> str:
-    """What a case measured, in a few words."""
+    """What a case measured, in a few words, and why it must not be quoted."""
+    marks = f"! {'; '.join(measurement.reasons)}" if measurement.reasons else ""
+    return f"{_measured(measurement)} {marks}".rstrip()
+
+
+def _measured(measurement: Measurement) -> str:
     if (rate := measurement.images_per_s) is not None:
-        return f"{figure(rate.value)} images/s {half_width(rate)}".rstrip()
+        return (
+            f"{figure(rate.value)} images/s {half_width(rate, spread_sign(measurement))}".rstrip()
+        )
     if (latency := measurement.latency) is not None and latency.p50 is not None:
         return f"p50 {figure(latency.p50.value)} ms"
     if (accuracy := measurement.accuracy) is not None:

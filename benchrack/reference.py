@@ -46,12 +46,14 @@ def cached(
     def save(folder: Path) -> None:
         np.save(folder / "logits.npy", make())
 
+    backend = bench.registry.backend(bench.settings.reference)
     key = {
         "model": case.model,
         "weights": loaded.digest,
         "data": data_digest,
         "backend": bench.settings.reference,
-        "framework": _versions(bench.registry.backend(bench.settings.reference)),
+        "framework": _versions(backend),
+        "arithmetic": backend.runs_as(bench.device),
         "device": bench.device.name,
     }
     folder = bench.cache.get("reference", key, save)

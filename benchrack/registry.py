@@ -65,7 +65,9 @@ class Registry:
     """All that the plugins provide.
 
     `provided` maps kind → name → object, and `providers` (kind, name) → who provides it; names are
-    sorted. `plugins` are in the order in which they were asked, `disabled` those switched off.
+    sorted, but built-in descriptors of hardware come behind all others: of several that name one
+    card or server the first counts, so a lab's own. `plugins` are in the order in which they were
+    asked, `disabled` those switched off.
     """
 
     provided: Mapping[str, Mapping[str, Any]]
@@ -154,7 +156,7 @@ def load_registry(
     loaded, broken = load_plugins(on, manager, KINDS)
     offers, wrong = _collect(manager, loaded)
     provided: dict[str, dict[str, Any]] = {kind: {} for kinds in KINDS.values() for kind in kinds}
-    for kind, name in sorted(offers):
+    for kind, name in sorted(offers, key=lambda key: (_built_in_hardware(offers[key][1]), key)):
         provided[kind][name], _ = offers[kind, name]
     return Registry(
         provided=provided,
@@ -163,6 +165,10 @@ def load_registry(
         disabled=tuple(candidate.provider for candidate in off),
         problems=tuple(dict.fromkeys((*unreadable, *unmatched, *broken, *wrong))),
     )
+
+
+def _built_in_hardware(provider: Provider) -> bool:
+    return (provider.distribution, provider.plugin) == ("benchrack", "hardware")
 
 
 def _collect(

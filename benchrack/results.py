@@ -49,16 +49,20 @@ class Steadiness:
 
     `blocks` merge consecutive rounds until their rank lag-1 autocorrelation is small, and
     `independent` says whether that was reached. Single batches (latency) have no rounds.
-    `stop_reason` is `interval` or `time-limit`. `transfer` says whether host-to-device and
-    device-to-host copies are inside the time (`include`) or not (`exclude`). Where they are not,
-    `unsynchronised_share` is the share of some batches' time that passed after `synchronize` had
-    returned, until their outputs were there: zero, but for the clock's noise, if it waits.
+    `stop_reason` is `interval` or `time-limit`. Warm-up is judged by the times of
+    `warmup_windows`, from `warmup_windows_needed` of them on. `transfer` says whether
+    host-to-device and device-to-host copies are inside the time (`include`) or not (`exclude`).
+    Where they are not, `unsynchronised_share` is the share of some batches' time that passed after
+    `synchronize` had returned, until their outputs were there: zero, but for the clock's noise, if
+    it waits.
     """
 
     transfer: str
     warmup_s: float
     warmup_batches: int
     warmup_steady: bool
+    warmup_windows: int | None = None
+    warmup_windows_needed: int | None = None
     distinct_batches: int | None = None
     rounds: int | None = None
     batches_per_round: int | None = None
@@ -127,13 +131,20 @@ class Power:
     `energy_j` is that of `metered_devices`, which did the work, over `energy_window_s`; it is None
     where one of them could not be read, and `meter_faults` says why. `energy_uncertainty_j` is
     what the method (`counter` or `sampled`) and its periods imply; where the sensor's period was
-    not observed it is an assumption, on the safe side. `sampled_energy_j` is the same
-    energy by the other method. `host_energy_j` is that of CPU packages and DRAM. Images/s per watt
-    are of `average_power_w`, and of what it is above `idle_power_w`. `energy_window_too_short`
-    says that the sensor needs a longer window, `energy_window_minimum_s`: do not quote its energy.
+    not observed it is an assumption, on the safe side. `energy_per_image_j` is that energy ÷ the
+    images of the window. `sampled_energy_j` is the same energy by the other method.
+    `host_energy_j` is that of CPU packages and DRAM. Images/s per watt are of `average_power_w`,
+    and of what it is above `idle_power_w`. `energy_window_too_short` says that a sensor needs a
+    longer window, `energy_window_minimum_s`: do not quote its energy. Of accuracy, energy is left
+    out then; and nothing is told per image, since pictures are decoded in its window.
 
-    Clocks and utilisation (share of time with a kernel running) are over all cards and samples;
-    temperature, memory and power limit are those of the hottest, fullest and tightest card.
+    `system_…` are the whole machine's, in the same window, by the first meter that sees it, as one
+    at the wall (`system_meter`): it holds the metered devices, and is not added to them.
+
+    Conditions are those of the rounds that were measured, and of the energy pass where one
+    followed, the worse of both; medians are of the rounds. Clocks and utilisation (share of time
+    with a kernel running) are over all cards and samples; temperature, memory and power limit are
+    those of the hottest, fullest and tightest card.
     """
 
     meters: tuple[str, ...]
@@ -142,6 +153,7 @@ class Power:
     metered_devices: tuple[str, ...] = ()
     energy_j: float | None = None
     energy_uncertainty_j: float | None = None
+    energy_per_image_j: float | None = None
     energy_by_device_j: tuple[float, ...] = ()
     sampled_energy_j: float | None = None
     host_energy_j: float | None = None
@@ -157,6 +169,14 @@ class Power:
     idle_power_spread_w: float | None = None
     images_per_s_per_w: float | None = None
     images_per_s_per_w_above_idle: float | None = None
+    system_meter: str | None = None
+    system_energy_j: float | None = None
+    system_energy_uncertainty_j: float | None = None
+    system_power_w: float | None = None
+    system_idle_power_w: float | None = None
+    system_idle_power_spread_w: float | None = None
+    system_images_per_s_per_w: float | None = None
+    system_images_per_s_per_w_above_idle: float | None = None
     sm_clock_mhz_min: float | None = None
     sm_clock_mhz_median: float | None = None
     memory_clock_mhz_min: float | None = None
@@ -226,8 +246,10 @@ class Measurement:
 
     `seconds_per_batch` holds one datum a round (throughput), one a batch (latency, accuracy); it
     becomes pytest-benchmark's `stats.data` and is left out of the flat record. `share_of_peak` is
-    model operations × images/s ÷ the published peak of the card at that arithmetic; `start` numbers
-    the fresh processes that measured the case; `machine` is the digest that the run's provenance
+    model operations × images/s ÷ the published peak of the card at that arithmetic (or FP32's, see
+    validity.share_of_peak); `start` numbers
+    the fresh processes that measured the case; `placement` says where its one process ran, as those
+    of `world` do of several; `machine` is the digest that the run's provenance
     stands behind; `reasons` are the verdict, empty if it is valid.
     """
 
@@ -246,6 +268,7 @@ class Measurement:
     world: World | None = part("world_", default=None)
     share_of_peak: float | None = None
     start: int = 1
+    placement: str = ""
     machine: str = ""
     reasons: tuple[str, ...] = ()
 
@@ -255,8 +278,9 @@ class Measurement:
 
 
 def to_record(measurement: Measurement) -> dict[str, Any]:
-    """The flat JSON object of a measurement."""
-    return {"schema": SCHEMA, **flatten(measurement)}
+    """The flat JSON object of a measurement; `verdict` says in a word whether it has reasons."""
+    verdict = "valid" if measurement.valid else "not valid"
+    return {"schema": SCHEMA, **flatten(measurement), "verdict": verdict}
 
 
 def from_record(flat: Mapping[str, Any], seconds_per_batch: Iterable[float]) -> Measurement:

@@ -1,14 +1,15 @@
 """What an earlier run has measured already, so that a run that resumes it does not do so again.
 
 A start of a case is taken over where its record is valid, also by the limits of now, and all that
-its measuring depended on is the same: machine, device, code and settings of the run, the versions
-of the modules that its backend and model use, and its data. What differs is told in words.
+its measuring depended on is the same: machine, device, settings, Benchrack and plugins of the run,
+the versions of the modules that its backend and model use, its data, and its file of weights; with
+several devices also which ones, and the other machines. What differs is told in words.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from benchrack.bench import Bench
 from benchrack.errors import UnsupportedError
 from benchrack.journal import Header
 from benchrack.results import Measurement
+from benchrack.sources import libraries_of, modules_of, versions_of
 from benchrack.types import Case
 from benchrack.validity import judge
 
@@ -34,14 +36,10 @@ FACTS = {
     "software_benchrack": "Benchrack",
     "software_python": "Python",
 }
-# CUDA's libraries, which frameworks load without asking for them by name.
-LIBRARIES = ("software_nvidia_cu", "software_nvidia_nccl", "software_tensorrt")
 # Settings that say where cases run, how many, and what of them is valid, but change no measurement.
 WITHOUT_EFFECT = re.compile(
     r"executor|(case_time|join|silence)_limit_s|memory_gib|starts|publish|limit_.*"
 )
-# Modules that are not called as the package that brings them.
-PACKAGES = {"PIL": "pillow"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +96,8 @@ def _conditions(header: Header) -> dict[str, Any]:
     return {
         **{name: facts.get(key) for key, name in FACTS.items()},
         "Benchrack's uncommitted changes": facts.get("call_git_changes") or "none",
-        **_software(facts, lambda key: key.startswith(LIBRARIES)),
+        **libraries_of(facts),
+        **header.plugins,
         "device": header.device,
         **{key: value for key, value in settings.items() if not WITHOUT_EFFECT.fullmatch(key)},
         "fresh processes": settings.get("starts", 1) != 1 and not in_process,
@@ -111,9 +110,8 @@ def _valid(m: Measurement, bench: Bench) -> bool:
 
 def _changed(m: Measurement, earlier: Header, now: Header, bench: Bench) -> Iterator[str]:
     """What this one measurement depended on, and that is no longer the same."""
-    backend, model = bench.registry.backend(m.case.backend), bench.registry.model(m.case.model)
-    modules = {*backend.requires, *model.requires}
-    yield from _unequal(_versions(earlier, modules), _versions(now, modules))
+    for of in (_versions, _places, _weights):
+        yield from _unequal(of(earlier, m.case, bench), of(now, m.case, bench))
     try:
         split = bench.split(m.case)
     except UnsupportedError:  # its package is missing now
@@ -123,15 +121,20 @@ def _changed(m: Measurement, earlier: Header, now: Header, bench: Bench) -> Iter
         yield f"the pictures of {split.name}"
 
 
-def _versions(header: Header, modules: Iterable[str]) -> dict[str, Any]:
-    """Versions of the packages that bring modules: `onnxruntime` may be `onnxruntime_gpu`."""
-    names = "|".join(re.escape(PACKAGES.get(module, module)) for module in modules)
-    package = re.compile(rf"software_({names})(_gpu|_cpu|_cu\d+)?")
-    return _software(header.machine, lambda key: package.fullmatch(key) is not None)
+def _versions(header: Header, case: Case, bench: Bench) -> dict[str, Any]:
+    return versions_of(header.machine, modules_of(bench.registry, [case]))
 
 
-def _software(facts: Mapping[str, Any], of: Callable[[str], bool]) -> dict[str, Any]:
-    return {key.removeprefix("software_"): value for key, value in facts.items() if of(key)}
+def _places(header: Header, case: Case, bench: Bench) -> dict[str, Any]:
+    """The devices here, and the machines, that a world of several devices has."""
+    if case.device_count == 1:
+        return {}
+    here = case.device_count // max(1, len(header.nodes))
+    return {"machines": header.nodes, "devices": header.devices[:here]}
+
+
+def _weights(header: Header, case: Case, bench: Bench) -> dict[str, Any]:
+    return {f"files of --weights={case.weights}": header.weights.get(case.weights)}
 
 
 def _unequal(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from benchrack.errors import ResultsError
 from benchrack.flattening import flatten
 from benchrack.journal import Header, Journal
+from benchrack.provenance import without_passwords
 from benchrack.results import SCHEMA, Measurement, Outcome
 from benchrack.types import Case, Device, Settings
 
@@ -31,17 +33,18 @@ def new_header(
     command: tuple[str, ...],
     machine: Mapping[str, Any],
     settings: Settings,
-    device: Device,
+    devices: Sequence[Device],
 ) -> Header:
-    """What a run that begins now writes at the top of its files."""
+    """What a run that begins now writes at the top of its files; the command without passwords."""
     now = datetime.now(UTC)
     return Header(
         run=new_name(sweep, now),
         started=now.isoformat(timespec="seconds"),
-        command=command,
+        command=without_passwords(command),
         machine=machine,
         settings=flatten(settings),
-        device=str(device),
+        device=str(devices[0]),
+        devices=tuple(map(str, devices)),
     )
 
 
@@ -104,13 +107,7 @@ class Run:
         """The top-level `benchrack` block of pytest-benchmark's JSON."""
         return {
             "schema": SCHEMA,
-            "run": self.header.run,
-            "started": self.header.started,
-            "command": list(self.header.command),
-            "machine": dict(self.header.machine),
-            "settings": dict(self.header.settings),
-            "device": self.header.device,
-            "resumes": list(self.header.resumes),
+            **dataclasses.asdict(self.header),
             "outcomes": [flatten(outcome) for outcome in self.outcomes],
         }
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
-from benchrack import evaluation, measurement, reference, results
+from benchrack import evaluation, measurement, observation, reference, results
 from benchrack.bench import Bench
 from benchrack.blocks import percentile
 from benchrack.findings import Findings
 from benchrack.footprint import follow, remember
-from benchrack.metering import Window, power_of
 from benchrack.parts import parts_of, unsynchronised_share
 from benchrack.results import Interval
 from benchrack.rotation import Rotation, batches_of, rotation
-from benchrack.surroundings import Watch, watched
 from benchrack.types import Case, Session
 
-if TYPE_CHECKING:
-    pass
-
 DISTINCT_PARTS = 8  # batches through which the timing of a batch's parts rotates
-UNREACHABLE = -1.0  # an interval that no rounds have: only the time limit ends them
 # A two-sided 95 % interval needs 6, 36 and 368 samples by calculation; with these a single hiccup
 # does not move the interval of the percentile far.
 PERCENTILE_SAMPLES = {0.50: 8, 0.90: 46, 0.99: 482}
@@ -40,7 +31,6 @@ def throughput(bench: Bench, case: Case, session: Session) -> Findings:
     """Rounds of batches back to back, with meters and the host watched beside them."""
     expected = reference.expected(bench, case, session)  # its own session is not this one's memory
     follower = follow(bench, case, session)
-    check = reference.check(bench, case, session, expected)
     batches = rotation(bench, case, session)
     bench.progress("warming up")
     warmup = measurement.warm_up(
@@ -49,7 +39,7 @@ def throughput(bench: Bench, case: Case, session: Session) -> Findings:
     remember(bench, case, follower, batches)
     footprint = follower.found()
     bench.progress("measuring")
-    with _watched(bench, session) as watch, bench.meters.window() as metered:
+    with observation.host_watched(bench, session) as watch, bench.meters.window() as metered:
         before = batches.steps
         rounds = measurement.measure_rounds(
             batches.step,
@@ -60,8 +50,9 @@ def throughput(bench: Bench, case: Case, session: Session) -> Findings:
             peers=bench.peers,
         )
         images = (batches.steps - before) * case.batch_size
+    check = reference.check(bench, case, session, expected)
     unsynchronised = _unsynchronised(bench, batches, warmup)
-    power = _power(bench, batches, warmup.batch_s, metered, images)
+    power = observation.power(bench, batches, warmup.batch_s, metered, images)
     return Findings(
         seconds_per_batch=rounds.seconds_per_batch,
         own_seconds_per_batch=rounds.own_seconds_per_batch,
@@ -80,7 +71,6 @@ def latency(bench: Bench, case: Case, session: Session) -> Findings:
     """Single batches, each synchronised, copies included unless told otherwise."""
     expected = reference.expected(bench, case, session)  # its own session is not this one's memory
     follower = follow(bench, case, session)
-    check = reference.check(bench, case, session, expected)
     batches = rotation(bench, case, session)
     bench.progress("warming up")
     warmup = measurement.warm_up(
@@ -89,7 +79,7 @@ def latency(bench: Bench, case: Case, session: Session) -> Findings:
     remember(bench, case, follower, batches)
     footprint = follower.found()
     bench.progress("measuring")
-    with _watched(bench, session) as watch:
+    with observation.host_watched(bench, session) as watch:
         samples = measurement.measure_singly(
             batches.step,
             session.synchronize,
@@ -98,10 +88,11 @@ def latency(bench: Bench, case: Case, session: Session) -> Findings:
             batch_s=warmup.batch_s,
             peers=bench.peers,
         )
+    check = reference.check(bench, case, session, expected)
     unsynchronised = _unsynchronised(bench, batches, warmup)
     copies = _copies(bench, case, session)
     # Metered apart: a meter that reads ten times a second would be in the 99th percentile.
-    power = _power(bench, batches, warmup.batch_s)
+    power = observation.power(bench, batches, warmup.batch_s)
     return Findings(
         seconds_per_batch=samples,
         own_seconds_per_batch=samples,
@@ -152,53 +143,6 @@ def _percentile(samples: Sequence[float], q: float) -> Interval | None:
     )
 
 
-def _power(
-    bench: Bench,
-    batches: Rotation,
-    batch_s: float,
-    metered: Window | None = None,
-    images: int = 0,
-) -> results.Power | None:
-    """Energy over the metered rounds, or over a pass of its own where there were none, or they were
-    too short for a sensor."""
-    opened, peers = bench.meters, bench.peers
-    needed_s = bench.settings.limit_power_window * opened.minimum_window_s
-    enough = metered is not None and (metered.stop_s or 0.0) - metered.start_s >= needed_s
-    # Peers run another pass together, or none, whichever of them has the meters.
-    wanted, needed_s = peers.most(bool(opened.meters) and not enough, needed_s)
-    if wanted:
-        bench.progress("measuring energy")
-        longer = dataclasses.replace(
-            bench.settings, time_limit_s=1.2 * needed_s, interval=UNREACHABLE
-        )
-        with opened.window() as longer_window:
-            before = batches.steps
-            measurement.measure_rounds(
-                batches.step,
-                batches.session.synchronize,
-                longer,
-                bench.clock,
-                batch_s,
-                peers=peers,
-            )
-            images = (batches.steps - before) * batches.batch_size
-        metered = longer_window
-    if metered is None or not (opened.meters or opened.absent):
-        return None
-    window_s = (metered.stop_s or 0.0) - metered.start_s
-    return power_of(
-        metered,
-        opened,
-        bench.idle,
-        device_kind=bench.device.kind,
-        images_per_s=peers.size * images / window_s if window_s > 0 else None,
-    )
-
-
-def _watched(bench: Bench, session: Session) -> AbstractContextManager[Watch]:
-    return watched(bench.device, session.engine.threads or bench.threads, bench.cpu_times)
-
-
 def _copies(bench: Bench, case: Case, session: Session) -> dict[str, float]:
     """The parts of a batch, in milliseconds; nothing on the CPU, where no copy leaves the host."""
     if bench.device.kind == "cpu":
@@ -224,6 +168,8 @@ def _steadiness(
         distinct_batches=len(batches.batches),
         warmup_s=warmup.seconds,
         warmup_batches=warmup.batches,
+        warmup_windows=warmup.windows,
+        warmup_windows_needed=warmup.windows_needed,
         warmup_steady=warmup.steady,
         rounds=len(rounds.seconds_per_batch) if rounds else None,
         batches_per_round=rounds.batches_per_round if rounds else None,

@@ -27,8 +27,8 @@ from typing import Any
 from benchrack.errors import SweepError, UnknownNameError
 from benchrack.machines import Accelerator, Server
 from benchrack.registry import Registry
+from benchrack.statistics import MINIMUM_FOR_MEDIAN
 from benchrack.types import SCENARIOS, Case, Scenario, Settings
-from benchrack.validity import PUBLISHED_STARTS
 
 SUFFIX = ".toml"
 PUBLISHED_INTERVAL, PUBLISHED_TIME_LIMIT_S = 0.005, 30.0
@@ -103,7 +103,7 @@ def _parse(path: Path, content: Mapping[str, Any]) -> Sweep:
     if unknown := sorted(set(content) - allowed):
         raise SweepError(f"{path}: unknown key {unknown[0]!r}. Known: {', '.join(sorted(allowed))}")
     axes: dict[Scenario, Axes] = {
-        scenario: _axes(f"{path}, [{scenario}]", content[scenario])
+        scenario: _axes(f"{path}, [{scenario}]", scenario, content[scenario])
         for scenario in SCENARIOS
         if scenario in content
     }
@@ -117,7 +117,7 @@ def _parse(path: Path, content: Mapping[str, Any]) -> Sweep:
     )
 
 
-def _axes(where: str, table: Any) -> Axes:
+def _axes(where: str, scenario: Scenario, table: Any) -> Axes:
     if not isinstance(table, dict):
         raise SweepError(f"{where}: expected a table, found {table!r}")
     fields = {f.name: f for f in dataclasses.fields(Axes)}
@@ -126,7 +126,13 @@ def _axes(where: str, table: Any) -> Axes:
     for name in ("models", "backends", "batch_sizes"):
         if name not in table:
             raise SweepError(f"{where}: {name} is missing")
-    return Axes(**{name: _axis(f"{where}, {name}", name, value) for name, value in table.items()})
+    axes = Axes(**{name: _axis(f"{where}, {name}", name, value) for name, value in table.items()})
+    if scenario == "accuracy" and axes.device_counts != (1,):
+        raise SweepError(
+            f"{where}: device_counts can only be [1], since accuracy does not depend on the number "
+            "of devices and is measured on one: leave the key out"
+        )
+    return axes
 
 
 def _axis(where: str, name: str, value: Any) -> Any:
@@ -196,10 +202,11 @@ def override(sweep: Sweep, overrides: Overrides) -> Sweep:
 
 
 def published(settings: Settings) -> Settings:
-    """The preset for a number that goes out: six fresh starts, and an interval of 0.5 %."""
+    """The preset for a number that goes out: at least six fresh starts, an interval of 0.5 %, and
+    30 s or more to reach it."""
     return dataclasses.replace(
         settings,
-        starts=max(settings.starts, PUBLISHED_STARTS),
+        starts=max(settings.starts, MINIMUM_FOR_MEDIAN),
         interval=min(settings.interval, PUBLISHED_INTERVAL),
         time_limit_s=max(settings.time_limit_s, PUBLISHED_TIME_LIMIT_S),
     )

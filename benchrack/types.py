@@ -51,10 +51,10 @@ class Settings:
     says whether copies to and from the device are inside the time: `include`, `exclude`, or `auto`
     (inside for latency, outside for throughput). `inputs_mib` bounds the memory of the distinct
     inputs through which a measurement rotates. `evaluation_images` of 0 means all. `starts` is how
-    often each case is measured, each time in a fresh process. `memory_gib` is what a process that
-    computes on the CPU may allocate; 0 means nine tenths of what is available when a case begins.
-    `join_limit_s` is how long the machines of a run wait for each other at its beginning, and
-    `silence_limit_s` how long one of them may give no sign of life.
+    often each case is measured, each time in a fresh process. `memory_gib` is what the processes
+    that compute a case on a machine's CPU may allocate together; 0 means nine tenths of what is
+    available when a case begins. `join_limit_s` is how long the machines of a run wait for each
+    other at its beginning, and `silence_limit_s` how long one of them may give no sign of life.
     `limit_…` are the thresholds of the verdict's rules (docs/measurement.md).
     """
 
@@ -95,12 +95,19 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One device of this machine: `cpu`, or the CUDA device `index` as the process counts them."""
+    """One device of this machine: `cpu`, or the CUDA device `index` as the process counts them.
+
+    `pci_id` is the PCI device id of a card, four hex digits as in `machines.Accelerator`; empty
+    where the driver does not tell. `mig` says that the card is split into parts (MIG), or that the
+    device is such a part: then it computes with less than the whole card.
+    """
 
     kind: Literal["cpu", "cuda"]
     index: int = 0
     name: str = ""
     uuid: str = ""
+    pci_id: str = ""
+    mig: bool = False
 
     def __str__(self) -> str:
         return "cpu" if self.kind == "cpu" else f"cuda:{self.index}"
@@ -204,6 +211,8 @@ class Engine:
     `precision` is the arithmetic that runs; `deviations` says in words where engine or arithmetic
     are not what was asked (empty: as asked). `low_precision_nodes` of `compute_nodes` convolutions
     and matrix products run in the asked arithmetic. `provider_share` lists `provider=share`.
+    `build` are short facts about what was built and loaded, such as `cuDNN 9.10.2` or `OpenMP 2
+    threads`: the same each time that the same software runs on the same machine.
     """
 
     name: str
@@ -217,6 +226,7 @@ class Engine:
     provider_share: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
+    build: tuple[str, ...] = ()
 
 
 class Session(Protocol):
@@ -271,7 +281,10 @@ class Backend:
     `requires` are the modules that must be importable, `extra` the extra of Benchrack that brings
     them. `unsupported(device)` gives the reason why it can't run there, or None; `prepare` raises
     UnsupportedError, WeightsError or OutOfMemoryError. `runs_as(device)` says in a few words which
-    engine and arithmetic to expect there, as far as that is known before a session is prepared.
+    engine and arithmetic to expect there, as far as that is known before a session is prepared, and
+    `falls_back(device)` the deviation that its sessions will have there, or None. `remedy(device)`
+    is the command that installs the modules where the extra's would not serve the device, or None;
+    it is asked while they are missing.
     """
 
     name: str
@@ -281,5 +294,7 @@ class Backend:
     prepare: Callable[[PrepareRequest], Session]
     unsupported: Callable[[Device], str | None] = lambda device: None
     runs_as: Callable[[Device], str] = lambda device: ""
+    falls_back: Callable[[Device], str | None] = lambda device: None
+    remedy: Callable[[Device], str | None] = lambda device: None
     requires: tuple[str, ...] = ()
     extra: str = ""

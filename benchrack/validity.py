@@ -41,9 +41,9 @@ HARMLESS_THROTTLING = frozenset(
 )
 # Winograd's F(2×2, 3×3) computes a 3×3 convolution with 2.25 times fewer multiplications than are
 # counted (A. Lavin and S. Gray, arXiv:1509.09308, section 4); libraries use it in FP32.
-WINOGRAD = {"fp32": 2.25}
-# A distribution-free 95 % interval of a median needs six samples: 1 − 2 · 2⁻⁶ = 96.9 %.
-PUBLISHED_STARTS = 6
+WINOGRAD = 2.25
+# What libraries may store in half precision and compute in FP32.
+HALF_PRECISIONS = ("fp16", "bf16")
 
 Rule = Callable[[Measurement, Settings, Accelerator | None], str | None]
 
@@ -76,8 +76,19 @@ def _not_steady(m: Measurement, settings: Settings, card: Accelerator | None) ->
             f"first (limit {settings.limit_drift:.1%})"
         )
     if not m.steadiness.warmup_steady:
-        return f"no steady state was seen in {m.steadiness.warmup_s:.3g} s of warm-up"
+        return f"no steady state was seen in {m.steadiness.warmup_s:.3g} s of warm-up{_windows(m)}"
     return None
+
+
+def _windows(m: Measurement) -> str:
+    """What else to say of a warm-up that ended at its limit: it may have been too short to tell."""
+    seen = m.steadiness.warmup_windows if m.steadiness else None
+    needed = m.steadiness.warmup_windows_needed if m.steadiness else None
+    if seen is None or needed is None:
+        return ""
+    if seen >= needed:
+        return f", {seen} windows"
+    return f": {needed} windows are needed, and {seen} fit in (a larger warmup_limit_s helps)"
 
 
 def _drifts(m: Measurement, settings: Settings) -> bool:
@@ -92,6 +103,8 @@ def _noisy(m: Measurement, settings: Settings, card: Accelerator | None) -> str 
     cv = m.steadiness.coefficient_of_variation
     if cv is not None and cv > settings.limit_variation:
         return f"rounds vary by {cv:.1%} (limit {settings.limit_variation:.1%})"
+    if settings.publish and m.steadiness.independent is False:
+        return "rounds are too few, or too correlated, to be independent in blocks"
     found = m.images_per_s or (m.latency and m.latency.p50)
     if not found or found.low is None or found.high is None:
         what = "rounds" if m.latency is None else "samples"
@@ -237,23 +250,44 @@ def _short_window(m: Measurement, settings: Settings, card: Accelerator | None) 
 
 
 def _impossible(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
-    share = share_of_peak(m, card)
-    limit = settings.limit_peak_share * WINOGRAD.get(m.preparation.asked_precision, 1.0)
-    if share is None or share <= limit:
+    asked = m.preparation.asked_precision
+    share, bound = share_of_peak(m, card), _bound(asked, card)
+    if share is None or bound is None:
         return None
-    return f"{share:.0%} of the card's published peak (limit {limit:.0%})"
+    arithmetic, peak, possible = bound
+    limit = settings.limit_peak_share * possible / peak
+    if share <= limit:
+        return None
+    where = "" if arithmetic == asked else f" in {arithmetic.upper()}"
+    return f"{share:.0%} of the card's published peak{where} (limit {limit:.0%})"
 
 
 def share_of_peak(m: Measurement, card: Accelerator | None) -> float | None:
     """Model operations × images/s ÷ the descriptor's peak at the arithmetic that was asked for, of
-    all devices of the case; for latency, with the images/s of the median batch. None where a
-    figure is missing."""
-    peak = card.peak(m.preparation.asked_precision) if card else None
+    all devices of the case; for latency, with the images/s of the median batch. Half precision is
+    compared with the peak of FP32 where that is higher. None where a figure is missing."""
+    bound = _bound(m.preparation.asked_precision, card)
     rate = _images_per_s(m)
-    if peak is None or rate is None or not m.preparation.multiply_accumulates:
+    if bound is None or rate is None or not m.preparation.multiply_accumulates:
         return None
+    _, peak, _ = bound
     operations = 2 * m.preparation.multiply_accumulates * rate
-    return operations / (peak.value * 1e12 * m.case.device_count)
+    return operations / (peak * 1e12 * m.case.device_count)
+
+
+def _bound(asked: str, card: Accelerator | None) -> tuple[str, float, float] | None:
+    """The arithmetic whose published peak a rate is compared with, that peak, and the rate that is
+    possible at most, both in 10^12 operations/s; None where nobody published a peak."""
+    peak = card.peak(asked) if card else None
+    if card is None or peak is None:
+        return None
+    if asked == "fp32":
+        return asked, peak.value, WINOGRAD * peak.value
+    fp32 = card.peak("fp32") if asked in HALF_PRECISIONS else None
+    if fp32 is None:
+        return asked, peak.value, peak.value
+    arithmetic, highest = max((asked, peak.value), ("fp32", fp32.value), key=lambda each: each[1])
+    return arithmetic, highest, max(peak.value, WINOGRAD * fp32.value)
 
 
 def _images_per_s(m: Measurement) -> float | None:
@@ -262,12 +296,6 @@ def _images_per_s(m: Measurement) -> float | None:
     p50_ms = m.latency.p50.value if m.latency and m.latency.p50 else 0.0
     images = m.case.batch_size * m.case.device_count
     return 1e3 * images / p50_ms if p50_ms > 0 else None
-
-
-def _too_few_starts(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
-    if not settings.publish or settings.starts >= PUBLISHED_STARTS:
-        return None
-    return f"a published number needs {PUBLISHED_STARTS} starts (found {settings.starts})"
 
 
 RULES: dict[str, Rule] = {
@@ -283,5 +311,4 @@ RULES: dict[str, Rule] = {
     "oversubscribed-cpu": _oversubscribed,
     "power-window-too-short": _short_window,
     "impossible": _impossible,
-    "too-few-starts": _too_few_starts,
 }

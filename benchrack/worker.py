@@ -6,6 +6,7 @@ It ends when its input does, at once and wherever it is: so no worker outlives i
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import os
@@ -24,6 +25,7 @@ from benchrack.flattening import unflatten
 from benchrack.gauges import limit_host_memory
 from benchrack.memory import GIB
 from benchrack.metering import Idle, open_meters
+from benchrack.placement import Place, bind
 from benchrack.registry import load_registry
 from benchrack.results import to_record
 from benchrack.running import run_case
@@ -42,13 +44,16 @@ def main() -> None:
 
     setup = json.loads(lines.get())
     device = unflatten(Device, setup["device"])
+    place = unflatten(Place, setup["place"]) if "place" in setup else None
+    if place is not None:
+        bind(place.cpus)  # before anything large is loaded, or counts the cores
     bench = bench_of(setup, device, [device])
     bench.progress = lambda phase: reply({"progress": phase})
     while True:
         case = unflatten(Case, json.loads(lines.get()))
         if bench.device.kind == "cpu":
             limit_host_memory(int(bench.settings.memory_gib * GIB))
-        reply(_measure(bench, case))
+        reply(_measure(bench, case, place.description if place else ""))
 
 
 def _read(lines: queue.Queue[str]) -> None:
@@ -81,9 +86,9 @@ def _imported(number: int, path: str) -> ModuleType:
     return module
 
 
-def _measure(bench: Bench, case: Case) -> dict[str, Any]:
+def _measure(bench: Bench, case: Case, placement: str) -> dict[str, Any]:
     try:
-        measurement = run_case(bench, case)
+        measurement = dataclasses.replace(run_case(bench, case), placement=placement)
     except Exception as error:
         return {
             "error": type(error).__name__,

@@ -14,11 +14,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 from benchrack.bench import silent
-from benchrack.errors import PeerLostError, UnsupportedError
+from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
 from benchrack.executors import Alarm, Executor, Progress, Setup, Worker
 from benchrack.joining import interface_of
 from benchrack.metering import Idle
@@ -74,8 +75,11 @@ class World:
         if case.device_count == 1:
             self._make_room(self)
             return self.one.run(case, progress, fresh=fresh)
-        launch = Launch.here() if fresh or not self.ready_for(case.device_count) else None
-        return self.run_part(case, launch, progress)
+        if not fresh and self.ready_for(case.device_count):
+            # What ran out of memory beside remains of earlier cases is tried once more without.
+            with suppress(OutOfMemoryError):
+                return self.run_part(case, None, progress)
+        return self.run_part(case, Launch.here(), progress)
 
     def ready_for(self, size: int) -> bool:
         """Whether the processes of so many devices are there."""
@@ -87,7 +91,7 @@ class World:
             self._launch(case.device_count, launch)
         if self._launcher is None:
             raise PeerLostError("this machine's processes have ended")
-        return self._launcher.run(case, progress)
+        return self._launcher.ask(case, progress)
 
     def _launch(self, size: int, launch: Launch) -> None:
         """Prepare a launcher; it starts with its first case."""

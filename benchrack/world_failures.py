@@ -13,6 +13,7 @@ from typing import Any
 
 from benchrack import errors
 from benchrack.errors import PeerLostError
+from benchrack.memory import ran_out
 from benchrack.peers import Failure
 from benchrack.world_part import WorldPart
 
@@ -48,7 +49,10 @@ def cause(part: WorldPart, ended: Sequence[Ended], otherwise: str) -> Reply:
     if own:
         return by_rank(part, own[0])
     if died:
-        return _reply(part, "WorkerError", _death(part, died[0]))
+        said = "\n".join(last_words(part, died[0].local_rank))
+        # A library ends the process where its memory is refused.
+        kind = "OutOfMemoryError" if ran_out(said) else "WorkerError"
+        return _reply(part, kind, _death(part, died[0]))
     if failures:
         return by_rank(part, failures[0])
     return _reply(part, "WorkerError", f"{part.size} processes were started in vain: {otherwise}")

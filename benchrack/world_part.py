@@ -9,7 +9,6 @@ from typing import Any
 
 from benchrack.flattening import flatten, unflatten
 from benchrack.placement import Place
-from benchrack.types import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,24 +63,11 @@ class WorldPart:
         """What the launcher is told of the world, for JSON."""
         return {
             "part": flatten(self),
-            "places": [
-                {
-                    "device": flatten(place.device),
-                    "cpus": list(place.cpus),
-                    "description": place.description,
-                }
-                for place in places
-            ],
+            "places": [flatten(place) for place in places],
         }
 
     @staticmethod
     def read(told: dict[str, Any]) -> tuple[WorldPart, tuple[Place, ...]]:
         """The inverse of `told`."""
-        return unflatten(WorldPart, told["part"]), tuple(
-            Place(
-                device=unflatten(Device, place["device"]),
-                cpus=tuple(place["cpus"]),
-                description=place["description"],
-            )
-            for place in told["places"]
-        )
+        places = tuple(unflatten(Place, place) for place in told["places"])
+        return unflatten(WorldPart, told["part"]), places

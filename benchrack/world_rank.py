@@ -34,7 +34,7 @@ from benchrack.types import Case
 from benchrack.worker import bench_of
 from benchrack.world_hub import Hub, Where
 from benchrack.world_part import WorldPart
-from benchrack.world_results import RankResult, combined
+from benchrack.world_results import RankResult, combined, disagreement
 
 T = TypeVar("T")
 
@@ -90,9 +90,7 @@ def _serve(
     first, place = launcher.local_rank == 0, places[launcher.local_rank]
     placement.bind(place.cpus)
     if place.device.kind == "cuda":
-        import torch
-
-        torch.cuda.set_device(place.device.index)
+        _choose(place.device.index)
     # One process of each machine reads its meters: for all devices of the world there.
     metered = [other.device for other in places] if first else []
     bench = bench_of(told, place.device, metered)
@@ -113,6 +111,15 @@ def _serve(
         else:
             samples = found.seconds_per_batch
             launcher.send({"record": to_record(found), "seconds_per_batch": samples})
+
+
+def _choose(index: int) -> None:
+    """For libraries that use the current card. Whether torch can use it matters to its own backends
+    only, which say why they can't."""
+    import torch
+
+    with suppress(Exception):
+        torch.cuda.set_device(index)
 
 
 def _join(part: WorldPart, local_rank: int) -> WorldPeers:
@@ -150,7 +157,10 @@ def _measure(
         node=part.node,
         placement=place.description,
     )
-    return running.judged(bench, combined(bench.peers.gather(result)))
+    ranks = bench.peers.gather(result)
+    if error := disagreement(ranks):
+        raise PeersError([Failure.of(rank, error) for rank in range(part.size)])
+    return running.judged(bench, combined(ranks))
 
 
 def _flat(failure: Failure) -> dict[str, Any]:

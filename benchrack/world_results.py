@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchrack.energy import images_per_j
+from benchrack.errors import BenchrackError, DatasetError, WeightsError
 from benchrack.results import Measurement, OutputCheck, Power, Surroundings, World
 from benchrack.types import Engine
 
@@ -23,6 +24,25 @@ class RankResult:
     startup_s: float
     node: int
     placement: str
+
+
+def disagreement(ranks: Sequence[RankResult]) -> BenchrackError | None:
+    """What is wrong where ranks measured different things under one name, as those of several
+    machines can; None where they did not."""
+    compared: list[tuple[type[BenchrackError], str, Callable[[Measurement], object]]] = [
+        (WeightsError, "weights", lambda m: m.preparation.weights_digest),
+        (WeightsError, "networks", lambda m: m.preparation.multiply_accumulates),
+        (DatasetError, "pictures", lambda m: m.preparation.data_digest),
+    ]
+    for error, what, of in compared:
+        values = [of(rank.measurement) for rank in ranks]
+        for rank, value in enumerate(values):
+            if value != values[0]:
+                return error(
+                    f"the {what} of rank 0 (node {ranks[0].node}) and rank {rank} (node "
+                    f"{ranks[rank].node}) differ: {values[0]} and {value}. Give every node the same"
+                )
+    return None
 
 
 def combined(ranks: Sequence[RankResult]) -> Measurement:
@@ -131,12 +151,9 @@ def _power(powers: Sequence[Power]) -> Power | None:
         return tuple(dict.fromkeys(value for values in each(name) for value in values))
 
     power_w, idle_w = total("average_power_w"), total("idle_power_w")
+    system_w, system_idle_w = total("system_power_w"), total("system_idle_power_w")
     first = powers[0]
-    rate = (
-        first.images_per_s_per_w * first.average_power_w
-        if first.images_per_s_per_w is not None and first.average_power_w is not None
-        else None
-    )
+    rate = _metered_rate(first)
     by_device_j = each("energy_by_device_j")
     worst = {
         "energy_window_s": min,
@@ -168,6 +185,7 @@ def _power(powers: Sequence[Power]) -> Power | None:
         energy_by_device_j=sum(by_device_j, ()) if all(by_device_j) else (),
         energy_j=total("energy_j"),
         energy_uncertainty_j=total("energy_uncertainty_j"),
+        energy_per_image_j=power_w / rate if power_w and rate else None,
         sampled_energy_j=total("sampled_energy_j"),
         host_energy_j=total("host_energy_j"),
         energy_method=" and ".join(filter(None, dict.fromkeys(each("energy_method")))) or None,
@@ -178,9 +196,30 @@ def _power(powers: Sequence[Power]) -> Power | None:
         images_per_s_per_w_above_idle=(
             None if idle_w is None else images_per_j(rate, power_w, idle_w)
         ),
+        system_meter=" and ".join(filter(None, dict.fromkeys(each("system_meter")))) or None,
+        system_energy_j=total("system_energy_j"),
+        system_energy_uncertainty_j=total("system_energy_uncertainty_j"),
+        system_power_w=system_w,
+        system_idle_power_w=system_idle_w,
+        system_idle_power_spread_w=total("system_idle_power_spread_w"),
+        system_images_per_s_per_w=images_per_j(rate, system_w),
+        system_images_per_s_per_w_above_idle=(
+            None if system_idle_w is None else images_per_j(rate, system_w, system_idle_w)
+        ),
         throttle_reasons=united("throttle_reasons"),
         **{name: _worst(rule, each(name)) for name, rule in worst.items()},
     )
+
+
+def _metered_rate(power: Power) -> float | None:
+    """Images/s in the metered window, from a figure per watt and its watts."""
+    for per_watt, power_w in (
+        (power.images_per_s_per_w, power.average_power_w),
+        (power.system_images_per_s_per_w, power.system_power_w),
+    ):
+        if per_watt is not None and power_w is not None:
+            return per_watt * power_w
+    return None
 
 
 def _worst(rule: Callable[[list[Any]], Any], values: Iterable[Any]) -> Any:

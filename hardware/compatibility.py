@@ -17,6 +17,8 @@ from typing import Any, Literal
 Framework = Literal["pytorch", "onnxruntime"]
 Facts = Mapping[str, Any]
 
+NO_STACK = "No stack that Benchrack knows serves this card and driver"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledStack:
@@ -43,6 +45,10 @@ class _Wish:
     precision: str
     driver_cuda: str | None
 
+    @property
+    def backend(self) -> str:
+        return f"{self.framework}-{self.precision}"
+
 
 def unsupported_reason(
     capability: str,
@@ -65,25 +71,78 @@ def unsupported_reason(
     reason = next(_reasons(facts, wish, installed), None)
     if reason is None:
         return None
-    stack = next((s for s in facts["stack"] if _serves(facts, wish, s)), None)
-    if stack is None:
-        return f"{reason}. No stack that Benchrack knows serves this card and driver"
-    tensorrt = f", with TensorRT {stack['tensorrt']} ({stack['tensorrt_how']})"
-    return (
-        f"{reason}. The stack {stack['name']} does: {install_command(stack['name'])}, or "
-        f"tox -e {framework}-{precision}-{stack['name']}"
-        f"{tensorrt if precision == 'int8' else ''}; see docs/old-cards.md"
-    )
+    if (stack := _stack_for(facts, wish)) is None:
+        return f"{reason}. {NO_STACK}"
+    return f"{reason}. The stack {stack['name']} does: {_command(wish, stack)}"
+
+
+def remedy(
+    capability: str,
+    *,
+    framework: Framework = "pytorch",
+    precision: str = "fp32",
+    driver_cuda: str | None = None,
+) -> str | None:
+    """The command that installs a stack for a card which the current wheels, those that pip brings
+    unasked, do not serve, with the reason; or the reason alone, where nothing serves it. None where
+    they do serve it."""
+    facts = _facts()
+    wish = _Wish(capability, framework, precision, driver_cuda)
+    if hopeless := _precision_reason(facts, wish):
+        return f"nothing helps, {hopeless}"
+    reason = next(_reasons(facts, wish, _stack(facts["current"])), None)
+    if reason is None:
+        return None
+    if (stack := _stack_for(facts, wish)) is None:
+        return f"nothing helps, {reason}. {NO_STACK}"
+    why, _, _ = reason.partition(" (only ")
+    return f"{_command(wish, stack)} (the stack {stack['name']}: {why})"
+
+
+def tensorrt_for(onnxruntime: str) -> str:
+    """The TensorRT that a version of onnxruntime-gpu links, and how to get it."""
+    facts = _facts()
+    builds = _onnxruntime_builds(facts, onnxruntime)
+    if not builds:
+        return f"the TensorRT that onnxruntime-gpu {onnxruntime} links (from NVIDIA)"
+    links = _links(builds[0])
+    for stack in (facts["current"], *facts["stack"]):
+        if _links(_onnxruntime_builds(facts, stack["onnxruntime"])[0]) == links:
+            return _tensorrt(stack)
+    cuda, tensorrt = links
+    return f"TensorRT {tensorrt} for CUDA {cuda} (from NVIDIA, onto the loader's path)"
+
+
+def _tensorrt(stack: Mapping[str, Any]) -> str:
+    return f"TensorRT {stack['tensorrt']} ({stack['tensorrt_how']})"
+
+
+def _links(build: Mapping[str, Any]) -> tuple[str, str]:
+    return build["cuda"], build["tensorrt"]
 
 
 def install_command(stack: str, checkout: Path | None = None) -> str:
     """The pip command that installs a stack: by its constraints file in a checkout (by default
     the one that this code is in, if it is), else by its pins. Raises KeyError for another name."""
     pins = {s["name"]: s["pins"] for s in _facts()["stack"]}[stack]
-    checkout = checkout or Path(__file__).parent.parent
-    if (checkout / "constraints" / f"{stack}.txt").is_file():
+    if _is_checkout(checkout, stack):
         return f"pip install -c constraints/{stack}.txt -e '.[all]'"
-    return "pip install " + " ".join(map(shlex.quote, pins))
+    return "pip install " + " ".join(map(shlex.quote, ("benchrack[all]", *pins)))
+
+
+def _command(wish: _Wish, stack: Mapping[str, Any]) -> str:
+    """The command for a stack, beside it tox's where it has an environment of that backend."""
+    parts = [install_command(stack["name"])]
+    if wish.backend in stack["tox"] and _is_checkout(None, stack["name"]):
+        parts.append(f"or tox -e {wish.backend}-{stack['name']}")
+    if wish.precision == "int8":
+        parts.append(f"with {_tensorrt(stack)}")
+    return f"{', '.join(parts)}; see docs/old-cards.md"
+
+
+def _is_checkout(folder: Path | None, stack: str) -> bool:
+    folder = folder or Path(__file__).parent.parent
+    return (folder / "constraints" / f"{stack}.txt").is_file()
 
 
 def has_kernels(capability: str, kernels: Iterable[str]) -> bool:
@@ -212,17 +271,26 @@ def _covers(build: Mapping[str, Any], capability: str) -> bool:
     return has_kernels(capability, kernels)
 
 
+def _stack_for(facts: Facts, wish: _Wish) -> Mapping[str, Any] | None:
+    """The first stack that serves the card."""
+    return next((stack for stack in facts["stack"] if _serves(facts, wish, stack)), None)
+
+
 def _serves(facts: Facts, wish: _Wish, stack: Mapping[str, Any]) -> bool:
     if _version(wish.capability) > _version(stack["last_card"]):
         return False
-    installed = InstalledStack(
-        torch=stack["torch"],
-        torch_cuda=stack["torch_cuda"],
-        torch_kernels=tuple(stack["torch_kernels"]),
-        onnxruntime=stack["onnxruntime"],
-        tensorrt=stack["tensorrt"],
+    return next(_reasons(facts, wish, _stack(stack)), None) is None
+
+
+def _stack(facts: Mapping[str, Any]) -> InstalledStack:
+    """What a table of the facts, a stack's or the current wheels', installs."""
+    return InstalledStack(
+        torch=facts["torch"],
+        torch_cuda=facts["torch_cuda"],
+        torch_kernels=tuple(facts["torch_kernels"]),
+        onnxruntime=facts["onnxruntime"],
+        tensorrt=facts["tensorrt"],
     )
-    return next(_reasons(facts, wish, installed), None) is None
 
 
 def _facts() -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""What is known beforehand that would spoil a measurement on this machine, in words.
+"""What is known beforehand of a measurement on this machine, in words: what would spoil it, and
+what else is good to know.
 
-Each function looks at one thing and yields reasons, none where all is well. /proc and /sys are
-read below `root`.
+Each function looks at one thing and yields sentences, none where all is well. /proc and /sys are
+read below `root`. Cards are those that a run would use.
 """
 
 from __future__ import annotations
@@ -9,27 +10,99 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from benchrack import processors
 from benchrack.hardware.detection import Card, Machine
-from benchrack.surroundings import cpu_times, foreign_share
-from benchrack.types import Settings
+from benchrack.surroundings import cpu_times, foreign_share, resolution
+from benchrack.types import Device, Settings
+from benchrack.validity import HARMLESS_THROTTLING
 
 WATCHED_S = 0.3
 
 
-def reasons(
-    machine: Machine, *, root: Path = Path("/"), wait: Callable[[float], None] = time.sleep
+def used_cards(machine: Machine, devices: Collection[Device]) -> tuple[Card, ...]:
+    """The cards behind the devices of a run, by UUID, or by number where there is none. Of a part
+    of a card (MIG) it is not known which card holds it: all that are split count."""
+    uuids = {device.uuid for device in devices if device.uuid}
+    indices = {device.index for device in devices if device.kind == "cuda" and not device.uuid}
+    part = any(device.mig for device in devices)
+    return tuple(
+        card
+        for card in machine.cards
+        if card.uuid in uuids or card.index in indices or (part and card.mig)
+    )
+
+
+def spoilers(
+    cards: Sequence[Card],
+    settings: Settings,
+    *,
+    root: Path = Path("/"),
+    wait: Callable[[float], None] = time.sleep,
 ) -> tuple[str, ...]:
-    """All reasons together; takes WATCHED_S to see how busy the host is."""
+    """What would give a row's verdict a reason if it were measured now, by the rules of
+    `validity` and their limits; takes WATCHED_S to see how busy the host is."""
+    return (
+        *busy(settings, root, wait),
+        *(() if cards else oversubscribed(settings, root)),
+        *(reason for card in cards for reason in (*shared(card, settings), *throttled(card))),
+    )
+
+
+def remarks(machine: Machine, cards: Sequence[Card], root: Path = Path("/")) -> tuple[str, ...]:
+    """What moves numbers, or their spread, and no rule can see."""
     return (
         *clocks(machine, root),
         *quota(machine, root),
-        *busy(root, wait),
-        *(reason for card in machine.cards for reason in shared(card)),
+        *(remark for card in cards for remark in split(card)),
     )
+
+
+def busy(
+    settings: Settings, root: Path = Path("/"), wait: Callable[[float], None] = time.sleep
+) -> Iterator[str]:
+    """Other work on the host, watched for WATCHED_S, beyond what the kernel's clock can't resolve
+    in so short a time: the rule `foreign-load`."""
+    before = cpu_times(root)
+    wait(WATCHED_S)
+    after = cpu_times(root)
+    share, blur = foreign_share(before, after), resolution(before, after)
+    if share is not None and share - (blur or 0.0) > settings.limit_foreign_load:
+        yield (
+            f"the host is busy with other work, {share:.0%} of its CPU time over {WATCHED_S:g} s: "
+            "wait, or stop it"
+        )
+
+
+def oversubscribed(settings: Settings, root: Path = Path("/")) -> Iterator[str]:
+    """More threads asked for than cores can run: the rule `oversubscribed-cpu`."""
+    usable = processors.usable_cores(root)
+    if settings.threads > settings.limit_threads_per_core * usable:
+        yield (
+            f"the sweep asks for {settings.threads} threads, and {usable} cores are usable: leave "
+            "out the setting threads, or lower it"
+        )
+
+
+def shared(card: Card, settings: Settings) -> Iterator[str]:
+    """Other processes on a card: the rule `shared-device`. On a split one they may be in parts that
+    the run does not use."""
+    others = sorted(pid for pid in card.process_ids or () if pid != os.getpid())
+    if len(others) > settings.limit_other_processes and not card.mig:
+        ids = ", ".join(map(str, others))
+        yield f"other processes compute on card {card.index} (ids {ids}): wait, or stop them"
+
+
+def throttled(card: Card) -> Iterator[str]:
+    """Reasons for a lower clock that are active now: the rule `throttled`."""
+    active = [reason for reason in card.throttle_reasons if reason not in HARMLESS_THROTTLING]
+    if active:
+        yield (
+            f"card {card.index} is throttled now ({', '.join(active)}): see to its cooling and "
+            f"power, 'nvidia-smi -i {card.index} -q -d PERFORMANCE' shows both"
+        )
 
 
 def clocks(machine: Machine, root: Path = Path("/")) -> Iterator[str]:
@@ -81,29 +154,13 @@ def quota(machine: Machine, root: Path = Path("/")) -> Iterator[str]:
         )
 
 
-def busy(root: Path = Path("/"), wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Other work on the host, watched for WATCHED_S; the limit is a measurement's."""
-    before = cpu_times(root)
-    wait(WATCHED_S)
-    share = foreign_share(before, cpu_times(root))
-    if share is not None and share > Settings().limit_foreign_load:
-        yield (
-            f"the host is busy with other work, {share:.0%} of its CPU time over {WATCHED_S:g} s: "
-            "wait, or stop it"
-        )
-
-
-def shared(card: Card) -> Iterator[str]:
-    """MIG, and other processes on a card."""
+def split(card: Card) -> Iterator[str]:
+    """A card that is split into parts (MIG)."""
     if card.mig:
         yield (
             f"card {card.index} is split (MIG): what is measured is a part of it, and power is "
             f"told for the whole. Run 'nvidia-smi -i {card.index} -mig 0' as root"
         )
-    others = sorted(pid for pid in card.process_ids or () if pid != os.getpid())
-    if others:
-        ids = ", ".join(map(str, others))
-        yield f"other processes compute on card {card.index} (ids {ids}): wait, or stop them"
 
 
 def _read(path: Path) -> str | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrack import nvml, processors
-from benchrack.machines import Accelerator, Server
+from benchrack.machines import Accelerator, Server, match
 
 NVIDIA = "10de"
 
@@ -30,8 +30,9 @@ class Card:
     """One card, as NVML counts and names them (CUDA may count in another order: compare `uuid`).
 
     `pci_id` is the device id in four hex digits, `descriptor` the name of the descriptor that it
-    matches exactly, or None: an unknown card. `process_ids` are those that compute on it now, as
-    far as the driver tells. What the driver did not tell is None.
+    matches exactly, or None: an unknown card, or one that is split (`mig`). `process_ids` are those
+    that compute on it now and `throttle_reasons` why its clocks are below their highest now, in the
+    words of `nvml.THROTTLE_REASONS`, as far as the driver tells. What it did not tell is None.
     """
 
     index: int
@@ -43,6 +44,7 @@ class Card:
     compute_capability: str | None = None
     mig: bool | None = None
     process_ids: tuple[int, ...] | None = None
+    throttle_reasons: tuple[str, ...] = ()
     descriptor: str | None = None
 
 
@@ -99,34 +101,6 @@ def detect(descriptors: Iterable[Accelerator | Server], *, root: Path = Path("/"
         driver_cuda=gpus.driver_cuda,
         problems=tuple(gpus.problems),
     )
-
-
-def match(
-    name: str, pci_id: str | None, accelerators: Sequence[Accelerator]
-) -> tuple[str | None, str | None]:
-    """The descriptor of a card with this NVML name and PCI device id, and a problem in words.
-
-    The name must be one of the descriptor's, and the id too where both are known. Of two
-    descriptors that claim the card the first counts, and that is a problem.
-    """
-    named = [a for a in accelerators if name in a.device_names.value]
-    exact = [a for a in named if pci_id is None or a.pci_ids is None or pci_id in a.pci_ids.value]
-    if len(exact) > 1:
-        names = ", ".join(a.name for a in exact)
-        return exact[0].name, (
-            f"{len(exact)} descriptors name the card {name!r}: {names}; the first is used, remove "
-            "the name from the others"
-        )
-    if exact:
-        return exact[0].name, None
-    if named:
-        ids = ", ".join(named[0].pci_ids.value if named[0].pci_ids else ())
-        return None, (
-            f"a card calls itself {name!r}, as {named[0].name} does, but its PCI device id is "
-            f"{pci_id}, not {ids}: taken for unknown. If it is the same card, add the id in a "
-            "descriptor of your own"
-        )
-    return None, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +182,8 @@ def _card(library: Any, index: int, accelerators: Sequence[Accelerator]) -> tupl
     capability = nvml.known(library, library.nvmlDeviceGetCudaComputeCapability, handle)
     mig = nvml.known(library, library.nvmlDeviceGetMigMode, handle)
     processes = nvml.known(library, library.nvmlDeviceGetComputeRunningProcesses, handle)
-    descriptor, problem = match(name, pci_id, accelerators)
+    split = bool(mig[0]) if mig else None
+    descriptor, problem = match(name, pci_id, accelerators, mig=bool(split))
     card = Card(
         index=index,
         name=name,
@@ -217,9 +192,10 @@ def _card(library: Any, index: int, accelerators: Sequence[Accelerator]) -> tupl
         pci_bus_id=_text(pci.busId) if pci else None,
         memory_gib=memory.total / 2**30 if memory else None,
         compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
-        mig=bool(mig[0]) if mig else None,
+        mig=split,
         process_ids=None if processes is None else tuple(p.pid for p in processes),
-        descriptor=descriptor,
+        throttle_reasons=nvml.throttle_reasons(nvml.throttle_bits(library, handle) or 0),
+        descriptor=descriptor.name if descriptor else None,
     )
     return card, problem
 

@@ -11,10 +11,15 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from benchrack import nvml
-from benchrack.hardware.compatibility import Framework, InstalledStack, unsupported_reason
+from benchrack.hardware import compatibility
+from benchrack.hardware.compatibility import Framework, InstalledStack
 from benchrack.types import Device
 
-TENSORRT = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu11")
+# With Python bindings, or the libraries alone, as Benchrack's extra brings them.
+TENSORRT = (
+    "tensorrt",
+    *(f"tensorrt-cu{cuda}{part}" for cuda in (13, 12, 11) for part in ("", "-libs")),
+)
 
 # `_cuda_getArchFlags` needs no card; `torch.cuda.get_arch_list()` is empty without a usable one.
 _TORCH_BUILD = """
@@ -53,6 +58,31 @@ def first_version(*distributions: str) -> str | None:
 def unsupported_on(device: Device, framework: Framework, precision: str) -> str | None:
     """Why the installed framework has no code for a device, with the command that installs one
     that has; None where nothing speaks against it, or NVML does not tell what the card is."""
+    if (card := _card(device)) is None:
+        return None  # the framework will say why it can't use the card
+    capability, driver_cuda = card
+    return compatibility.unsupported_reason(
+        capability,
+        installed_stack(with_torch=framework == "pytorch"),
+        framework=framework,
+        precision=precision,
+        driver_cuda=driver_cuda,
+    )
+
+
+def remedy_on(device: Device, framework: Framework, precision: str) -> str | None:
+    """The command that installs a framework for a device that the current wheels do not serve; None
+    where they do, or NVML does not tell what the card is. It needs no framework."""
+    if (card := _card(device)) is None:
+        return None
+    capability, driver_cuda = card
+    return compatibility.remedy(
+        capability, framework=framework, precision=precision, driver_cuda=driver_cuda
+    )
+
+
+def _card(device: Device) -> tuple[str, str | None] | None:
+    """A card's compute capability, and the highest CUDA that its driver serves."""
     if device.kind == "cpu":
         return None
     import pynvml
@@ -67,14 +97,8 @@ def unsupported_on(device: Device, framework: Framework, precision: str) -> str 
             major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
             cuda = nvml.known(pynvml, pynvml.nvmlSystemGetCudaDriverVersion)
     except pynvml.NVMLError:
-        return None  # the framework will say why it can't use the card
-    return unsupported_reason(
-        f"{major}.{minor}",
-        installed_stack(with_torch=framework == "pytorch"),
-        framework=framework,
-        precision=precision,
-        driver_cuda=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
-    )
+        return None
+    return f"{major}.{minor}", f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None
 
 
 @lru_cache

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from benchrack.machines import ACCELERATOR_FIGURES, Accelerator, Cited
+from benchrack.machines import (
+    ACCELERATOR_FIGURES,
+    SERVER_FIGURES,
+    Accelerator,
+    Cited,
+    Configuration,
+    Server,
+)
 
 Table = tuple[list[str], list[list[str]]]
 
@@ -19,6 +28,15 @@ COMPARED: Sequence[tuple[str, str, str]] = (
     ("INT8, TOPS", "int8_tops", "g"),
     ("TDP, W", "tdp_w", "g"),
 )
+
+# Fields of descriptors whose names are no words.
+LABELS = {
+    "pci_ids": "PCI ids",
+    "dmi_names": "DMI names",
+    "accelerator_max": "accelerators at most",
+    "cpu": "CPU",
+    "memory_gib": "memory, GiB",
+}
 
 
 def comparison_table(accelerators: Sequence[Accelerator]) -> Table:
@@ -43,14 +61,37 @@ def overview(accelerators: Sequence[Accelerator]) -> Table:
     return header, rows
 
 
-def sources(accelerator: Accelerator) -> Table:
-    """Every figure of one card with its confidence, its source and its note."""
-    header = ["figure", "value", "meaning", "confidence", "source", "note"]
+def sources(described: Accelerator | Server) -> Table:
+    """Every fact of one card or server with its confidence, its source, and where others differ."""
+    header = ["fact", "value", "confidence", "source", "note"]
     rows = [
-        [name, f"{c.value:g}", ACCELERATOR_FIGURES[name], c.confidence, c.source, c.note]
-        for name, c in accelerator.figures.items()
+        [label, _text(cited.value), cited.confidence, cited.source, cited.note]
+        for label, cited in _facts(described)
     ]
     return header, rows
+
+
+def _facts(described: Accelerator | Server) -> Iterator[tuple[str, Cited[Any]]]:
+    yield from _own(described)
+    meanings = ACCELERATOR_FIGURES if isinstance(described, Accelerator) else SERVER_FIGURES
+    yield from ((meanings[name], cited) for name, cited in described.figures.items())
+    if isinstance(described, Server):
+        for built in described.configurations:
+            yield from ((f"{built.name}: {label}", cited) for label, cited in _own(built))
+
+
+def _own(described: Accelerator | Server | Configuration) -> Iterator[tuple[str, Cited[Any]]]:
+    """The facts that are fields of a descriptor, by the words of their names."""
+    for name in (field.name for field in dataclasses.fields(described)):
+        cited = getattr(described, name)
+        if isinstance(cited, Cited):
+            yield LABELS.get(name, name.replace("_", " ")), cited
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float | int) else str(value)
 
 
 def _cell(cited: Cited[float] | None, spec: str) -> str:

@@ -7,11 +7,11 @@ footnote: it was measured elsewhere, with other software, and is in no other tab
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from benchrack.reports.latency import percentile_of
 from benchrack.reports.layout import (
     BATCH,
     EMPTY,
@@ -27,9 +27,9 @@ from benchrack.reports.numbers import figure, half_width, percent
 from benchrack.reports.pooling import Pool, over_starts, pool, rates_of
 from benchrack.reports.power import RATE
 from benchrack.reports.published import Point, built_in
-from benchrack.reports.records import Record, Results
-from benchrack.reports.scaling import baseline, relative_per_watt, speed_up
-from benchrack.results import Accuracy, Interval
+from benchrack.reports.records import Results
+from benchrack.reports.scaling import baseline, per_watt_cell, speed_up_cell
+from benchrack.results import Accuracy, Interval, Latency
 from benchrack.types import Case
 
 Axis = Literal["device_count", "batch_size"]
@@ -64,7 +64,7 @@ def published_tables(results: Results, points: Sequence[Point] | None = None) ->
         _table("Throughput", throughput, [_rates(points)]),
         _table("Scaling over devices", throughput, _ratios(results, points, "device_count")),
         _table("Scaling over batches", throughput, _ratios(results, points, "batch_size")),
-        _table("Latency", latency, [_p90(points)]),
+        _table("Latency", latency, _latencies(points)),
         _table("Accuracy", accuracy, _shares(points)),
     ]
     return [table for table in tables if table is not None]
@@ -77,15 +77,14 @@ def _rates(points: Iterable[Point]) -> Figure:
 def _ratios(results: Results, points: Sequence[Point], axis: Axis) -> list[Figure]:
     """Speed-up, and images/s per watt, relative to one device, or to batch 1."""
 
-    def one(p: Pool) -> tuple[Record, ...]:
+    def one(p: Pool) -> Pool:
         return baseline(results, p, _first(p.case, axis))
 
     def ratio(p: Pool) -> Cell:
-        return _interval_cell(speed_up(p, one(p)))
+        return speed_up_cell(p, one(p))
 
     def per_watt(p: Pool) -> Cell:
-        value = relative_per_watt(p, one(p))
-        return EMPTY if value is None else Cell(text=f"{value:.2f}", value=value)
+        return per_watt_cell(p, one(p))
 
     rates = [*_of("images_per_s", points), *_of("images_per_s_relative", points)]
     per_watts = _of("images_per_s_per_w_above_idle_relative", points)
@@ -106,17 +105,24 @@ def _first(case: Case, axis: Axis) -> Case:
     return dataclasses.replace(case, device_count=1)
 
 
-def _p90(points: Iterable[Point]) -> Figure:
-    def own(p: Pool) -> Cell:
-        latencies = [start.measurement.latency for start in p.starts]
-        found = [latency.p90 for latency in latencies if latency and latency.p90]
-        known = [p90 for p90 in found if math.isfinite(p90.value)]
-        if not known:
-            return EMPTY
-        p90 = over_starts(known)
-        return Cell(text=figure(p90.value), spread=half_width(p90), value=p90.value)
+def _latencies(points: Sequence[Point]) -> list[Figure]:
+    def own(of: Callable[[Latency], Interval | None]) -> Callable[[Pool], Cell]:
+        def cell(p: Pool) -> Cell:
+            found = percentile_of(p, of)
+            if found is None:
+                return EMPTY
+            return Cell(text=figure(found.value), spread=half_width(found), value=found.value)
 
-    return Figure(name="p90 ms", own=own, points=_of("latency_p90_ms", points), decimals=3)
+        return cell
+
+    names: list[tuple[str, str, Callable[[Latency], Interval | None]]] = [
+        ("p50 ms", "batch_ms", lambda latency: latency.p50),
+        ("p90 ms", "latency_p90_ms", lambda latency: latency.p90),
+    ]
+    return [
+        Figure(name=name, own=own(of), points=_of(quantity, points), decimals=3)
+        for name, quantity, of in names
+    ]
 
 
 def _shares(points: Sequence[Point]) -> list[Figure]:
@@ -177,12 +183,6 @@ def _over(point: Point, base: float) -> Point:
     return dataclasses.replace(point, value=point.value / base, confidence="D", where=where)
 
 
-def _interval_cell(interval: Interval | None) -> Cell:
-    if interval is None:
-        return EMPTY
-    return Cell(text=f"{interval.value:.2f}", spread=half_width(interval), value=interval.value)
-
-
 def _table(title: str, pools: Sequence[Pool], figures: Sequence[Figure]) -> Table | None:
     best = _best_batches(pools)
     rows = [
@@ -211,7 +211,7 @@ def _table(title: str, pools: Sequence[Pool], figures: Sequence[Figure]) -> Tabl
             (
                 *(key.cell(p) for key in keys),
                 *([words(f.name)] if several else []),
-                dataclasses.replace(own, notes=footnotes.of(p), invalid=bool(p.reasons)),
+                _measured(own, p, footnotes),
                 _printed(point, f, footnotes),
                 words(_cards(point)),
             )
@@ -222,11 +222,18 @@ def _table(title: str, pools: Sequence[Pool], figures: Sequence[Figure]) -> Tabl
     )
 
 
+def _measured(own: Cell, p: Pool, footnotes: Footnotes) -> Cell:
+    remarks = ["relative to another figure, which is not valid"] * own.invalid
+    notes = footnotes.of(p, remarks=remarks)
+    return dataclasses.replace(own, notes=notes, invalid=own.invalid or bool(p.reasons))
+
+
 def _same(p: Pool, point: Point, best: set[int]) -> bool:
     """Whether a point is of a pool's model, precision, batch and device count, as far as these
-    matter and were printed. A batch that was not printed was chosen freely: so is one's own."""
+    matter and were printed. A batch that was not printed was chosen freely: so is one's own. A
+    precision that was not printed may be any."""
     precision = p.starts[0].measurement.preparation.asked_precision
-    if (p.case.model, precision) != (point.model, point.precision):
+    if p.case.model != point.model or point.precision not in ("", precision):
         return False
     if p.case.scenario == "accuracy":
         return True
@@ -241,7 +248,7 @@ def _best_batches(pools: Iterable[Pool]) -> set[int]:
     fastest: dict[object, tuple[float, int]] = {}
     for p in pools:
         if rates := rates_of(p.starts):
-            key = (p.machine, dataclasses.replace(p.case, batch_size=1))
+            key = (p.machine, p.nodes, dataclasses.replace(p.case, batch_size=1))
             found = (over_starts(rates).value, id(p))
             fastest[key] = max(found, fastest.get(key, found))
     return {place for _, place in fastest.values()}

@@ -41,7 +41,7 @@ def latency_table(results: Results) -> Table | None:
     ]
     notes = [
         "Of single batches, each waited for; ± is the half width of the 95 % interval.",
-        "A percentile is empty where the samples are too few, or too correlated, to tell it.",
+        "A percentile is empty where a start has too few samples, or too correlated ones, to tell.",
         *_notes_on_parts(pools),
         *single_start_notes(pools),
         *common_notes(pools),
@@ -57,14 +57,20 @@ def _latencies(p: Pool) -> list[Latency]:
 
 def _percentile(header: str, of: Callable[[Latency], Interval | None]) -> Column:
     def cell(p: Pool) -> Cell:
-        intervals = [of(latency) for latency in _latencies(p)]
-        known = [i for i in intervals if i is not None and math.isfinite(i.value)]
-        if not known:
+        pooled = percentile_of(p, of)
+        if pooled is None:
             return EMPTY
-        pooled = over_starts(known)
         return Cell(text=figure(pooled.value), spread=half_width(pooled), value=pooled.value)
 
     return Column(header=header, cell=cell)
+
+
+def percentile_of(p: Pool, of: Callable[[Latency], Interval | None]) -> Interval | None:
+    """A percentile over the starts; None where any of them lacks it. Those that have none are the
+    correlated ones, with slow stretches: without them the others would look too good."""
+    found = [of(latency) for latency in _latencies(p)]
+    known = [i for i in found if i is not None and math.isfinite(i.value)]
+    return over_starts(known) if known and len(known) == len(p.starts) else None
 
 
 def _part(header: str, of: Callable[[Latency], float | None]) -> Column:

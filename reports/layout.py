@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from benchrack.reports.pooling import Pool
+from benchrack.reports.pooling import Pool, sign_of
 from benchrack.reports.records import Miss
 
 MISSED = {
@@ -16,6 +16,10 @@ MISSED = {
     "interrupted": "stopped",
     "not-run": "not run",
     "resumed": "resumed",
+}
+COPIES = {
+    "include": "Copies to the device and back are inside the time.",
+    "exclude": "Copies to the device and back are not inside the time.",
 }
 
 
@@ -156,6 +160,8 @@ def key_columns(pools: Sequence[Pool]) -> list[Column]:
         columns.append(Column(header="device", cell=lambda p: words(device(p))))
     if any(p.case.device_count > 1 for p in pools):
         columns.append(Column(header="devices", cell=lambda p: whole(p.case.device_count)))
+    if any(p.nodes > 1 for p in pools):
+        columns.append(Column(header="machines", cell=lambda p: whole(p.nodes)))
     if vary(lambda p: p.data, place):
         columns.append(Column(header="data", cell=lambda p: words(p.data)))
     if vary(lambda p: p.weights, place):
@@ -186,6 +192,7 @@ def in_order(pools: Iterable[Pool]) -> list[Pool]:
             backends[p.case.backend],
             machines[p.machine],
             p.case.device_count,
+            p.nodes,
             p.case.batch_size,
         ),
     )
@@ -262,6 +269,13 @@ def common_notes(pools: Sequence[Pool]) -> list[str]:
         devices = dict.fromkeys(device(p) for p in pools if p.engine)
         where = f", {next(iter(devices))}" if len(devices) == 1 else ""
         notes.append(f"Measured on {next(iter(machines))}{where}.")
+    if len(transfers := {p.transfer for p in pools} - {""}) == 1:
+        notes.append(COPIES[transfers.pop()])
+    if any(sign_of(p.starts) == "~" for p in pools):
+        notes.append(
+            "~ in place of ±: the rounds were too few, or too correlated, for a 95 % interval; it "
+            "is the spread of a few blocks of them, an indication."
+        )
     if any(len(p.starts) > 1 for p in pools):
         notes.append(
             "Several starts: their median; ± is its 95 % interval from six starts on, and below "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from benchrack.results import Interval
+from benchrack.results import Interval, Measurement
 
 
 def figure(value: float | None, digits: int = 4) -> str:
@@ -24,14 +24,24 @@ def percent(share: float | None) -> str:
     return "" if share is None or not math.isfinite(share) else f"{100 * share:.1f}"
 
 
-def half_width(interval: Interval) -> str:
-    """The wider half of an interval, relative to its value: `±0.8 %`; empty where there is none."""
+def half_width(interval: Interval, sign: str = "±") -> str:
+    """The wider half of an interval, relative to its value: `±0.8 %`; empty where there is none.
+
+    The sign `~` is for a spread that is no 95 % interval.
+    """
     low, high, value = interval.low, interval.high, interval.value
     if low is None or high is None or not value or not all(map(math.isfinite, (low, high, value))):
         return ""
     relative = 100 * max(high - value, value - low) / abs(value)
     decimals = 0 if relative >= 9.95 else 1 if relative >= 0.095 else 2
-    return f"±{relative:.{decimals}f} %"
+    return f"{sign}{relative:.{decimals}f} %"
+
+
+def spread_sign(measurement: Measurement) -> str:
+    """What stands before the spread of a measurement's images/s: `±` for a 95 % interval, and `~`
+    for the spread of a few blocks, where the rounds were not independent."""
+    steadiness = measurement.steadiness
+    return "~" if steadiness and steadiness.independent is False else "±"
 
 
 def percent_bounds(interval: Interval) -> str:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrack.reports.numbers import figure
+from benchrack.reports.numbers import figure, spread_sign
 from benchrack.reports.records import Miss, Record, Results, Run
-from benchrack.results import Interval
-from benchrack.statistics import median_interval, modes
+from benchrack.results import Interval, Measurement
+from benchrack.statistics import MINIMUM_FOR_MEDIAN, median_interval, modes
 from benchrack.types import Case, Engine, Scenario
 
 NUMBERS = {2: "two", 3: "three", 4: "four"}
+NONE_MISSED: Mapping[tuple[object, ...], Sequence[Miss]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +59,25 @@ class Pool:
         return self.starts[0].measurement.preparation.weights_used if self.starts else ""
 
     @property
+    def nodes(self) -> int:
+        """On how many machines it was measured, or was to be."""
+        return nodes_of(self.starts[0].measurement) if self.starts else _nodes(self.run, self.case)
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Why the figures of this pool must not be quoted, each reason once."""
-        return tuple(dict.fromkeys(r for s in self.starts for r in s.measurement.reasons))
+        own = dict.fromkeys(r for s in self.starts for r in s.measurement.reasons)
+        return (*own, *_too_few_starts(self))
+
+
+def _too_few_starts(pool: Pool) -> list[str]:
+    """Against figures that go out. What a model answers does not depend on the start."""
+    if not (pool.starts and pool.run.publish) or pool.case.scenario == "accuracy":
+        return []
+    valid = sum(start.measurement.valid for start in pool.starts)
+    if valid >= MINIMUM_FOR_MEDIAN:
+        return []
+    return [f"too-few-starts: a published number needs {MINIMUM_FOR_MEDIAN}, and {valid} are valid"]
 
 
 def pool(results: Results, scenario: Scenario) -> list[Pool]:
@@ -69,19 +86,34 @@ def pool(results: Results, scenario: Scenario) -> list[Pool]:
     for record in results.records:
         if record.measurement.case.scenario == scenario:
             groups.setdefault(_identity(record), []).append(record)
-    missed: dict[tuple[str, Case], list[Miss]] = {}
+    missed: dict[tuple[object, ...], list[Miss]] = {}
     for miss in results.misses:
         if miss.outcome.case.scenario == scenario:
-            missed.setdefault((miss.run.machine, miss.outcome.case), []).append(miss)
+            missed.setdefault(_planned(miss.run, miss.outcome.case), []).append(miss)
 
-    measured = [_newest(group, missed) for group in groups.values()]
-    seen = {(p.machine, p.case) for p in measured}
+    measured = [newest(group, missed) for group in groups.values()]
+    seen = {_planned(p.run, p.case) for p in measured}
     unmeasured = [
-        Pool(case=case, machine=machine, run=found[-1].run, misses=_of_run(found, found[-1].run))
-        for (machine, case), found in missed.items()
-        if (machine, case) not in seen
+        Pool(
+            case=found[-1].outcome.case,
+            machine=found[-1].run.machine,
+            run=found[-1].run,
+            misses=_of_run(found, found[-1].run),
+        )
+        for planned, found in missed.items()
+        if planned not in seen
     ]
     return [*measured, *unmeasured]
+
+
+def _planned(run: Run, case: Case) -> tuple[object, ...]:
+    """What must be equal for a miss to be of the same case."""
+    return run.machine, case, _nodes(run, case)
+
+
+def _nodes(run: Run, case: Case) -> int:
+    """On how many machines a run measures a case; one device is node 0's alone."""
+    return run.nodes if case.device_count > 1 else 1
 
 
 def _identity(record: Record) -> tuple[object, ...]:
@@ -89,12 +121,23 @@ def _identity(record: Record) -> tuple[object, ...]:
     measurement = record.measurement
     transfer = measurement.steadiness.transfer if measurement.steadiness else ""
     engine = measurement.engine
-    return record.run.machine, measurement.case, engine.name, engine.device, transfer
+    return (
+        *(record.run.machine, measurement.case, nodes_of(measurement)),
+        *(engine.name, engine.device, transfer),
+    )
 
 
-def _newest(group: Sequence[Record], missed: dict[tuple[str, Case], list[Miss]]) -> Pool:
+def nodes_of(measurement: Measurement) -> int:
+    """On how many machines it was measured."""
+    return measurement.world.nodes if measurement.world else 1
+
+
+def newest(
+    group: Sequence[Record], missed: Mapping[tuple[object, ...], Sequence[Miss]] = NONE_MISSED
+) -> Pool:
+    """What is shown of records of the same thing, older ones first, and of what was missed."""
     run, case = group[-1].run, group[-1].measurement.case
-    misses = missed.get((run.machine, case), [])
+    misses = missed.get(_planned(run, case), [])
     starts = _with_resumed(group)
     return Pool(
         case=case,
@@ -139,6 +182,13 @@ def rates_of(starts: Sequence[Record]) -> list[Interval]:
     """Images/s of each start that measured them."""
     rates = [start.measurement.images_per_s for start in starts]
     return [rate for rate in rates if rate is not None and math.isfinite(rate.value)]
+
+
+def sign_of(*figures: Sequence[Record]) -> str:
+    """What stands before the spread of a figure made of images/s, each of some starts: `~` where
+    one is of a single start whose interval is none (see `spread_sign`)."""
+    singles = [starts[0].measurement for starts in figures if len(starts) == 1]
+    return "~" if "~" in map(spread_sign, singles) else "±"
 
 
 def over_starts(intervals: Sequence[Interval]) -> Interval:

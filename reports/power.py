@@ -17,33 +17,48 @@ from benchrack.reports.layout import (
     listed,
 )
 from benchrack.reports.numbers import figure, half_width
-from benchrack.reports.pooling import Pool, over_starts, pool, rates_of
+from benchrack.reports.pooling import Pool, over_starts, pool, rates_of, sign_of
 from benchrack.reports.records import Record, Results
-from benchrack.results import Measurement, Power
+from benchrack.results import Interval, Measurement, Power
 from benchrack.statistics import median_interval
 
 Figure = Callable[[Measurement], float | None]
 
 
 def power_table(results: Results) -> Table | None:
-    """None where neither a share of a published peak is known, nor a meter measured anything."""
+    """None where neither a share of a published peak, nor power, nor memory is known."""
     pools = in_order(p for p in pool(results, "throughput") if p.starts)
     columns = [
         column("% of peak", lambda m: None if m.share_of_peak is None else 100 * m.share_of_peak),
         column("power W", of_power(lambda power: power.average_power_w)),
-        column("idle W", of_power(lambda power: power.idle_power_w)),
+        column(
+            "idle W",
+            of_power(lambda power: power.idle_power_w),
+            of_power(lambda power: power.idle_power_spread_w),
+        ),
+        column("J/image", of_power(lambda power: power.energy_per_image_j), _uncertainty_j),
         column("images/s/W", of_power(lambda power: power.images_per_s_per_w)),
         column("above idle", of_power(lambda power: power.images_per_s_per_w_above_idle)),
-        column("memory GiB", of_power(lambda power: power.memory_used_peak_gib)),
+        column("system W", of_power(lambda power: power.system_power_w), _system_uncertainty_w),
+        column(
+            "system idle W",
+            of_power(lambda power: power.system_idle_power_w),
+            of_power(lambda power: power.system_idle_power_spread_w),
+        ),
+        column("system images/s/W", of_power(lambda power: power.system_images_per_s_per_w)),
+        column(
+            "system above idle",
+            of_power(lambda power: power.system_images_per_s_per_w_above_idle),
+        ),
+        column("memory GiB", _memory_gib),
     ]
     pools = [p for p in pools if any(not c.cell(p).empty for c in columns)]
     if not pools:
         return None
-    columns[-1] = column("memory GiB", _memory_gib)
     shown = {c.header for c in columns if any(not c.cell(p).empty for p in pools)}
     keys = [*key_columns(pools), BATCH]
     return listed(
-        "Throughput against peak, power and memory",
+        _title(shown),
         pools,
         keys,
         [RATE, *columns],
@@ -57,15 +72,43 @@ def _rate(p: Pool) -> Cell:
     if not rates:
         return EMPTY
     rate = over_starts(rates)
-    return Cell(text=figure(rate.value), spread=half_width(rate), value=rate.value)
+    return Cell(
+        text=figure(rate.value), spread=half_width(rate, sign_of(p.starts)), value=rate.value
+    )
 
 
 RATE = Column(header="images/s", cell=_rate)
 
 
+def _title(shown: set[str]) -> str:
+    """Throughput against what the table has of peak, power and memory."""
+    named = {"% of peak": "peak", "power W": "power", "system W": "power", "memory GiB": "memory"}
+    found = list(dict.fromkeys(name for header, name in named.items() if header in shown))
+    *others, last = found or ["power"]
+    return f"Throughput against {', '.join(others)}{' and ' if others else ''}{last}"
+
+
 def of_power(of: Callable[[Power], float | None]) -> Figure:
     """A figure of the power of a measurement, where there is one."""
     return lambda measurement: of(measurement.power) if measurement.power else None
+
+
+def _uncertainty_j(measurement: Measurement) -> float | None:
+    """Of the energy of an image: the same share as of all energy."""
+    if (power := measurement.power) is None:
+        return None
+    return _share(power.energy_per_image_j, power.energy_uncertainty_j, power.energy_j)
+
+
+def _system_uncertainty_w(measurement: Measurement) -> float | None:
+    if (power := measurement.power) is None:
+        return None
+    return _share(power.system_power_w, power.system_energy_uncertainty_j, power.system_energy_j)
+
+
+def _share(of: float | None, part: float | None, whole: float | None) -> float | None:
+    """The same share of a figure as a part is of its whole."""
+    return None if of is None or part is None or not whole else of * part / whole
 
 
 def _memory_gib(measurement: Measurement) -> float | None:
@@ -83,12 +126,19 @@ def median_of(starts: Sequence[Record], of: Figure) -> float | None:
     return median_interval(known).value if known else None
 
 
-def column(header: str, of: Figure) -> Column:
-    """A column with the median of a figure over the starts of each row."""
+def column(header: str, of: Figure, spread: Figure | None = None) -> Column:
+    """A column with the median of a figure over the starts of each row, ± the median of what the
+    starts state for it."""
 
     def cell(p: Pool) -> Cell:
         median = median_of(p.starts, of)
-        return EMPTY if median is None else Cell(text=figure(median), value=median)
+        if median is None:
+            return EMPTY
+        half = median_of(p.starts, spread) if spread else None
+        stated = Interval(value=median)
+        if half is not None:
+            stated = Interval(value=median, low=median - half, high=median + half)
+        return Cell(text=figure(median), spread=half_width(stated), value=median)
 
     return Column(header=header, cell=cell)
 
@@ -99,6 +149,11 @@ def _notes(shown: set[str]) -> list[str]:
         "for the card in the arithmetic that was asked for.",
         "power W": "Mean power over the measurement; images/s per watt of it, and of what it is "
         "above idle.",
+        "idle W": "Idle power ± its standard deviation over five windows before the sweep.",
+        "J/image": "J/image: energy ÷ images in the same window ± what the meter's method and "
+        "periods imply, without how well its sensor was calibrated.",
+        "system W": "System: the whole machine, as a meter of its own sees it; it holds the power "
+        "of the devices.",
         "memory GiB": "Memory at its peak: of the fullest card, or of one process on the CPU.",
     }
     return [note for header, note in notes.items() if header in shown]

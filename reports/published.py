@@ -21,13 +21,21 @@ FOLDER = Path(__file__).parent / "published"
 OUT_OF_MEMORY = "out of memory"
 QUANTITIES = {
     "images_per_s": "images/s of all devices together",
-    "images_per_s_relative": "images/s, relative to what `relative_to` says",
-    "images_per_s_per_w_above_idle_relative": "images/s per watt above idle, likewise",
+    "images_per_s_relative": "images/s, relative to what is named",
+    "images_per_s_per_w_above_idle_relative": "images/s per watt above idle, relative to what is "
+    "named",
     "latency_p90_ms": "90th percentile of single batches, in milliseconds",
+    "batch_ms": "milliseconds a batch; mean or median is not known",
     "top1_percent": "top-1",
     "top5_percent": "top-5",
     "top1_drop_points": "FP32's top-1 less this one, in percentage points",
     "top5_drop_points": "FP32's top-5 less this one, in percentage points",
+    "training_images_per_s": "images/s in training, of all devices together",
+    "training_images_per_s_relative": "images/s in training, relative to what is named",
+    "training_efficiency_percent": "images/s in training ÷ (those of one device × devices)",
+    "training_batch_ms": "milliseconds a batch in training; mean or median is not known",
+    "training_time_min": "minutes of training to the accuracy that is named",
+    "training_top1_percent": "top-1 after training",
 }
 AXES = ("model", "batch_size", "device_count")
 
@@ -51,8 +59,10 @@ class Publication:
 class Point:
     """One printed figure, of one of QUANTITIES, in the unit that its name says.
 
-    `value` is None where what was printed is that memory ran out. Confidence: A, read in the
-    document; B, a copy; C, a secondary source; D, computed or inferred from what was printed.
+    `value` is None where what was printed is that memory ran out. `model` and `precision` are empty
+    where neither is known. `batch_size` is that of one device, `device_count` that of all
+    `node_count` machines together. Confidence: A, read in the document; B, a copy; C, a secondary
+    source; D, computed or inferred from what was printed.
     """
 
     publication: Publication
@@ -64,6 +74,7 @@ class Point:
     card: str = ""
     batch_size: int | None = None
     device_count: int | None = None
+    node_count: int | None = None
     relative_to: str = ""
     framework: str = ""
     system: str = ""

@@ -22,13 +22,16 @@ from benchrack.results import Measurement, Outcome
 class Run:
     """One call of pytest. `machine` is a label, unlike that of any other machine of the results;
     `started` is ISO 8601, UTC, and empty where the file does not say. `resumes` names earlier runs
-    whose records this one did not measure again: they are parts of one sweep."""
+    whose records this one did not measure again: they are parts of one sweep. `publish` says that
+    its figures are to go out; `nodes` is the number of its machines."""
 
     name: str
     started: str
     machine: str
     source: Path
     resumes: tuple[str, ...] = ()
+    publish: bool = False
+    nodes: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +160,8 @@ def _assemble(
             machine=names[file.label, _identity(file)],
             source=file.path,
             resumes=file.header.resumes,
+            nodes=len(file.header.nodes) or 1,
+            publish=file.header.settings.get("publish") is True,
         )
         records += [Record(run=run, measurement=_honest(m)) for m in file.measurements]
         misses += [Miss(run=run, outcome=o) for o in file.outcomes]

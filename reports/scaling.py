@@ -24,7 +24,15 @@ from benchrack.reports.layout import (
     whole,
 )
 from benchrack.reports.numbers import half_width, percent
-from benchrack.reports.pooling import Pool, over_starts, pool, rates_of
+from benchrack.reports.pooling import (
+    Pool,
+    newest,
+    nodes_of,
+    over_starts,
+    pool,
+    rates_of,
+    sign_of,
+)
 from benchrack.reports.power import RATE, column, median_of, of_power
 from benchrack.reports.records import Record, Results
 from benchrack.results import Interval
@@ -43,17 +51,17 @@ def device_scaling_table(results: Results) -> Table | None:
     if not pools:
         return None
 
-    def one(p: Pool) -> tuple[Record, ...]:
+    def one(p: Pool) -> Pool:
         return baseline(results, p, dataclasses.replace(p.case, device_count=1))
 
     keys = [c for c in key_columns(pools) if c.header != "devices"]
     columns = [
         RATE,
-        Column(header="speed-up", cell=lambda p: _speed_up_cell(p, one(p))),
+        Column(header="speed-up", cell=lambda p: speed_up_cell(p, one(p))),
         Column(header="efficiency %", cell=lambda p: _efficiency_cell(p, one(p))),
         column("images/s/W", PER_WATT),
         column("above idle", PER_WATT_ABOVE_IDLE),
-        Column(header="relative", cell=lambda p: _number_cell(relative_per_watt(p, one(p)))),
+        Column(header="relative", cell=lambda p: per_watt_cell(p, one(p))),
         Column(header="skew %", cell=_skew_cell),
     ]
     return listed(
@@ -71,7 +79,7 @@ def batch_scaling_table(results: Results) -> Table | None:
     return _by_batch(
         results,
         "Throughput relative to batch 1",
-        _speed_up_cell,
+        speed_up_cell,
         "Images/s ÷ those at batch 1 in the same run; ± has the uncertainty of both.",
     )
 
@@ -81,25 +89,46 @@ def batch_power_table(results: Results) -> Table | None:
     return _by_batch(
         results,
         "Images/s per watt above idle, relative to batch 1",
-        lambda p, one: _number_cell(relative_per_watt(p, one)),
+        per_watt_cell,
         "Images/s per watt above idle ÷ that at batch 1 in the same run.",
     )
 
 
-def baseline(results: Results, p: Pool, case: Case) -> tuple[Record, ...]:
-    """The starts of another case on the same engine, in the runs that a pool is of; none where it
-    was not measured there."""
+def baseline(results: Results, p: Pool, case: Case) -> Pool:
+    """Another case on the same engine, in the runs that a pool is of, and in those that resume them
+    or that they resume; without starts where it was not measured there."""
     if not p.starts:
-        return ()
-    runs = {start.run.name for start in p.starts} | set(p.run.resumes)
-    return tuple(
+        return Pool(case=case, machine=p.machine, run=p.run)
+    runs = _resuming_each_other(results, {start.run.name for start in p.starts})
+    nodes = p.nodes if case.device_count > 1 else 1
+    found = [
         record
         for record in results.records
         if record.measurement.case == case
-        and record.run.machine == p.machine
+        and (record.run.machine, nodes_of(record.measurement)) == (p.machine, nodes)
         and record.run.name in runs
         and _engine(record) == _engine(p.starts[0])
-    )
+        and record.measurement.engine.version == p.starts[0].measurement.engine.version
+    ]
+    return newest(found) if found else Pool(case=case, machine=p.machine, run=p.run)
+
+
+def _resuming_each_other(results: Results, names: Iterable[str]) -> set[str]:
+    """The names of some runs, and of all that are one sweep with them: a run that resumes another
+    was made under the same conditions."""
+    runs = {record.run for record in results.records} | {miss.run for miss in results.misses}
+    found = set(names)
+    while (
+        more := {
+            name
+            for run in runs
+            if not found.isdisjoint((run.name, *run.resumes))
+            for name in (run.name, *run.resumes)
+        }
+        - found
+    ):
+        found |= more
+    return found
 
 
 def _engine(record: Record) -> tuple[str, str, str]:
@@ -108,15 +137,15 @@ def _engine(record: Record) -> tuple[str, str, str]:
     return measurement.engine.name, measurement.engine.device, transfer
 
 
-def speed_up(p: Pool, one: Sequence[Record]) -> Interval | None:
+def speed_up(p: Pool, one: Pool) -> Interval | None:
     """A pool's rate ÷ the baseline's, with the bounds that the bounds of both allow."""
-    rates, ones = rates_of(p.starts), rates_of(one)
+    rates, ones = rates_of(p.starts), rates_of(one.starts)
     if not rates or not ones:
         return None
     rate, base = over_starts(rates), over_starts(ones)
     if rate.value <= 0 or base.value <= 0:
         return None
-    if one[0].measurement.case == p.case:
+    if one.case == p.case:
         return Interval(value=1.0)  # it is the baseline itself
     return Interval(
         value=rate.value / base.value,
@@ -125,9 +154,9 @@ def speed_up(p: Pool, one: Sequence[Record]) -> Interval | None:
     )
 
 
-def relative_per_watt(p: Pool, one: Sequence[Record]) -> float | None:
+def relative_per_watt(p: Pool, one: Pool) -> float | None:
     """A pool's images/s per watt above idle ÷ the baseline's."""
-    own, base = (median_of(starts, PER_WATT_ABOVE_IDLE) for starts in (p.starts, one))
+    own, base = (median_of(starts, PER_WATT_ABOVE_IDLE) for starts in (p.starts, one.starts))
     return own / base if own is not None and base else None
 
 
@@ -161,34 +190,44 @@ def _notes(pools: Sequence[Pool]) -> list[str]:
     return notes
 
 
-def _remarks(p: Pool, one: Sequence[Record]) -> list[str]:
+def _remarks(p: Pool, one: Pool) -> list[str]:
     remarks = []
-    if p.case.device_count > 1 and not one:
+    if p.case.device_count > 1 and not one.starts:
         remarks.append("one device was not measured in the same run: there is no speed-up")
     if _doubtful(p, one):
         remarks.append("relative to one device, whose figure is not valid")
     for start in p.starts[:1]:
-        if start.measurement.world and start.measurement.world.placement:
-            places = "; ".join(start.measurement.world.placement)
-            remarks.append(f"{p.case.device_count} devices: {places}")
+        world, placement = start.measurement.world, start.measurement.placement
+        if places := "; ".join(world.placement if world else filter(None, [placement])):
+            devices = "1 device" if p.case.device_count == 1 else f"{p.case.device_count} devices"
+            remarks.append(f"{devices}: {places}")
     return remarks
 
 
-def _speed_up_cell(p: Pool, one: Sequence[Record]) -> Cell:
+def speed_up_cell(p: Pool, one: Pool) -> Cell:
+    """A pool's rate ÷ the baseline's; marked where that is not valid."""
     ratio = speed_up(p, one)
     if ratio is None:
         return EMPTY
     return Cell(
         text=f"{ratio.value:.2f}",
-        spread=half_width(ratio),
+        spread=half_width(ratio, sign_of(p.starts, one.starts)),
         value=ratio.value,
         invalid=_doubtful(p, one),
     )
 
 
-def _doubtful(p: Pool, one: Sequence[Record]) -> bool:
+def per_watt_cell(p: Pool, one: Pool) -> Cell:
+    """Images/s per watt above idle ÷ the baseline's; marked where that is not valid."""
+    ratio = relative_per_watt(p, one)
+    if ratio is None:
+        return EMPTY
+    return Cell(text=f"{ratio:.2f}", value=ratio, invalid=_doubtful(p, one))
+
+
+def _doubtful(p: Pool, one: Pool) -> bool:
     """Whether a pool stands relative to another figure that is not valid."""
-    return any(r.measurement.reasons for r in one if r.measurement.case != p.case)
+    return one.case != p.case and bool(one.reasons)
 
 
 def _skew_cell(p: Pool) -> Cell:
@@ -196,35 +235,32 @@ def _skew_cell(p: Pool) -> Cell:
     return EMPTY if skew is None else Cell(text=percent(skew), value=100 * skew)
 
 
-def _efficiency_cell(p: Pool, one: Sequence[Record]) -> Cell:
+def _efficiency_cell(p: Pool, one: Pool) -> Cell:
     ratio = speed_up(p, one)
     if ratio is None:
         return EMPTY
     share = ratio.value / _more(p, one)
-    return Cell(text=percent(share), value=100 * share)
+    return Cell(text=percent(share), value=100 * share, invalid=_doubtful(p, one))
 
 
-def _more(p: Pool, one: Sequence[Record]) -> float:
+def _more(p: Pool, one: Pool) -> float:
     """How many times the baseline's devices a pool has; of CPU devices, its threads."""
-    own, base = p.starts[0].measurement.engine, one[0].measurement.engine
+    own, base = p.starts[0].measurement.engine, one.starts[0].measurement.engine
     threads = own.threads / base.threads if own.threads and base.threads else 1.0
     return p.case.device_count * (threads if own.device == "cpu" else 1.0)
-
-
-def _number_cell(value: float | None) -> Cell:
-    return EMPTY if value is None else Cell(text=f"{value:.2f}", value=value)
 
 
 def _by_batch(
     results: Results,
     title: str,
-    cell: Callable[[Pool, Sequence[Record]], Cell],
+    cell: Callable[[Pool, Pool], Cell],
     note: str,
 ) -> Table | None:
     """A row for all batches of the same, a column a batch size: of rows with many of them."""
     rows: dict[object, list[Pool]] = {}
     for p in in_order(p for p in pool(results, "throughput") if p.starts):
-        key = (p.machine, dataclasses.replace(p.case, batch_size=1), _engine(p.starts[0]))
+        case = dataclasses.replace(p.case, batch_size=1)
+        key = (p.machine, p.nodes, case, _engine(p.starts[0]))
         rows.setdefault(key, []).append(p)
     footnotes = Footnotes()
     cells: dict[int, Cell] = {}

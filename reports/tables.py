@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import functools
 import io
 import json
 import textwrap
@@ -13,6 +14,7 @@ from typing import Any, Literal, get_args
 from benchrack.flattening import flatten
 from benchrack.reports.accuracy import accuracy_table
 from benchrack.reports.beside import published_tables
+from benchrack.reports.cards import cards_table
 from benchrack.reports.files import REPORT
 from benchrack.reports.latency import latency_table
 from benchrack.reports.layout import Cell, Table
@@ -28,13 +30,21 @@ WIDTH = 100
 NOTHING_PUBLISHED = (
     "nothing that is published here has the model, precision, batch and device count of a case."
 )
+NOTHING_RELATIVE = (
+    "no case was measured on several cards, and on a single device of the one that they are to be "
+    "relative to."
+)
 
 
-def tables(results: Results) -> list[Table]:
-    """The tables that the results fill: throughput and its scaling, power, latency, accuracy."""
-    makers = (
+def tables(results: Results, relative_to: str | None = None) -> list[Table]:
+    """The tables that the results fill: throughput and its scaling, power, latency, accuracy.
+
+    `relative_to` names the card that others are relative to (reports/cards.py).
+    """
+    makers: tuple[Callable[[Results], Table | None], ...] = (
         throughput_table,
         device_scaling_table,
+        functools.partial(cards_table, relative_to=relative_to),
         batch_scaling_table,
         batch_power_table,
         power_table,
@@ -45,19 +55,31 @@ def tables(results: Results) -> list[Table]:
 
 
 def render_all(
-    results: Results, format: Format, width: int = WIDTH, *, published: bool = False
+    results: Results,
+    format: Format,
+    width: int = WIDTH,
+    *,
+    published: bool = False,
+    relative_to: str | None = None,
 ) -> str:
     """Everything that the results hold, in one of FORMATS, with a newline at the end.
 
     `width` is that of the terminal in characters: a table that is wider is printed in parts.
-    `published` adds tables in which others' figures stand beside these; data formats have none.
+    `published` adds tables in which others' figures stand beside these; `relative_to` names the
+    card that others are relative to (reports/cards.py). Data formats have neither.
     """
     beside = published_tables(results) if published else []
-    if published and not beside:
-        results = dataclasses.replace(results, notes=(*results.notes, NOTHING_PUBLISHED))
+    notes = [NOTHING_PUBLISHED] * (published and not beside)
+    if relative_to is not None and cards_table(results, relative_to) is None:
+        notes.append(NOTHING_RELATIVE)
+    results = dataclasses.replace(results, notes=(*results.notes, *notes))
+
+    def filled() -> list[Table]:
+        return [*tables(results, relative_to), *beside]
+
     renderers: Mapping[Format, Callable[[], str]] = {
-        "terminal": lambda: _terminal(results, [*tables(results), *beside], width),
-        "markdown": lambda: _markdown(results, [*tables(results), *beside]),
+        "terminal": lambda: _terminal(results, filled(), width),
+        "markdown": lambda: _markdown(results, filled()),
         "csv": lambda: _csv(results),
         "json": lambda: _json(results),
     }

@@ -11,7 +11,6 @@ from benchrack.reports.layout import (
     Footnotes,
     Table,
     common_notes,
-    device,
     in_order,
     key_columns,
     missed,
@@ -19,13 +18,17 @@ from benchrack.reports.layout import (
     words,
 )
 from benchrack.reports.numbers import figure, half_width
-from benchrack.reports.pooling import Pool, modes_of_starts, over_starts, pool, rates_of
+from benchrack.reports.pooling import (
+    Pool,
+    modes_of_starts,
+    over_starts,
+    pool,
+    rates_of,
+    sign_of,
+)
 from benchrack.reports.records import Results
 
-COPIES = {
-    "include": "Copies to the device and back are inside the time.",
-    "exclude": "Copies to the device and back are not inside the time.",
-}
+NOTE = "Median of rounds, with ± the half width of its 95 % interval."
 
 
 def throughput_table(results: Results) -> Table | None:
@@ -59,7 +62,7 @@ def throughput_table(results: Results) -> Table | None:
             )
             for key in by_appearance
         ),
-        notes=(*_notes(pools), *single_start_notes(pools), *common_notes(pools)),
+        notes=(NOTE, *single_start_notes(pools), *common_notes(pools)),
         footnotes=footnotes.texts,
     )
 
@@ -68,7 +71,8 @@ def _belongs(p: Pool, row: Mapping[int, Pool]) -> bool:
     """Whether a case without a measurement, so without an engine, is the gap in a row."""
     wanted = dataclasses.replace(p.case, batch_size=0)
     return p.case.batch_size not in row and any(
-        p.machine == q.machine and wanted == dataclasses.replace(q.case, batch_size=0)
+        (p.machine, p.nodes) == (q.machine, q.nodes)
+        and wanted == dataclasses.replace(q.case, batch_size=0)
         for q in row.values()
     )
 
@@ -85,7 +89,7 @@ def _cell(p: Pool | None, footnotes: Footnotes) -> Cell:
     rate = over_starts(rates)
     return Cell(
         text=figure(rate.value),
-        spread=half_width(rate),
+        spread=half_width(rate, sign_of(p.starts)),
         value=rate.value,
         notes=notes,
         invalid=bool(p.reasons),
@@ -95,12 +99,3 @@ def _cell(p: Pool | None, footnotes: Footnotes) -> Cell:
 def _starts(pools: Sequence[Pool]) -> Cell:
     counts = sorted({len(p.starts) for p in pools if p.starts})
     return words(f"{counts[0]}–{counts[-1]}" if len(counts) > 1 else str(*counts))
-
-
-def _notes(pools: Sequence[Pool]) -> list[str]:
-    notes = ["Median of rounds, with ± the half width of its 95 % interval."]
-    transfers = {p.transfer for p in pools if p.starts}
-    copied = any(device(p) not in ("", "cpu") for p in pools)
-    if copied and len(transfers) == 1:
-        notes += [COPIES[t] for t in transfers if t in COPIES]
-    return notes

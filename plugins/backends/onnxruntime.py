@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchrack import hookimpl
 from benchrack.errors import OutOfMemoryError, UnsupportedError
-from benchrack.hardware.installed import unsupported_on
-from benchrack.plugins.backends import onnx_graphs
+from benchrack.plugins.backends import onnx_graphs, onnxruntime_libraries
+from benchrack.plugins.backends.cuda_libraries import loaded_versions
 from benchrack.plugins.backends.onnxruntime_profile import Profile, read_profile
+from benchrack.plugins.backends.onnxruntime_support import (
+    CPU,
+    CPU_HALF,
+    CUDA,
+    TENSORRT,
+    falls_back,
+    remedy,
+    runs_as,
+    unsupported,
+)
 from benchrack.processors import HALF_PRECISION, INTEGER_DOT_PRODUCT, strongest
 from benchrack.types import Backend, Device, Engine, LoadedModel, PrepareRequest
 
 if TYPE_CHECKING:
     import numpy as np
 
-CPU, CUDA, TENSORRT = (f"{p}ExecutionProvider" for p in ("CPU", "CUDA", "Tensorrt"))
-DISTRIBUTIONS = ("onnxruntime", "onnxruntime-gpu")
 OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc")
 SUMMARIES = {
     "fp32": "the exported graph; TF32 switched off on CUDA",
@@ -46,78 +52,11 @@ def _backend(precision: str, summary: str) -> Backend:
         prepare=lambda request: prepare(request, precision),
         unsupported=lambda device: unsupported(device, precision),
         runs_as=lambda device: runs_as(device, precision),
+        falls_back=lambda device: falls_back(device, precision),
+        remedy=lambda device: remedy(device, precision),
         requires=("onnxruntime", "onnx", "onnxscript", "torch"),
         extra="onnxruntime",
     )
-
-
-def unsupported(device: Device, precision: str) -> str | None:
-    """Why ONNX Runtime can't run this precision on the device, or None."""
-    if both := _installed_over_each_other():
-        return both
-    if device.kind == "cpu":
-        return None
-    if reason := unsupported_on(device, "onnxruntime", precision):
-        return reason
-    import onnxruntime
-
-    available = onnxruntime.get_available_providers()
-    if CUDA not in available:
-        return (
-            f"onnxruntime {onnxruntime.__version__} is a build without CUDA (providers: "
-            f"{', '.join(available)}): pip uninstall onnxruntime, pip install onnxruntime-gpu"
-        )
-    if precision == "int8" and not _tensorrt_links():
-        return (
-            "INT8 on an NVIDIA card needs TensorRT (the CUDA provider has no integer "
-            "convolutions), and its library libnvinfer can't be loaded: "
-            "pip install 'benchrack[tensorrt]'"
-        )
-    return None
-
-
-def runs_as(device: Device, precision: str) -> str:
-    """The provider and the arithmetic to expect."""
-    if device.kind == "cuda":
-        return f"{TENSORRT if precision == 'int8' else CUDA}, computes in {precision.upper()}"
-    if precision == "fp16":
-        return f"{CPU}, computes in FP32 between casts from and to FP16"
-    if precision == "int8":
-        fast = strongest(INTEGER_DOT_PRODUCT)
-        return f"{CPU}, computes in INT8 {f'by {fast}' if fast else 'without integer dot products'}"
-    return f"{CPU}, computes in {precision.upper()}"
-
-
-def _installed_over_each_other() -> str | None:
-    found = []
-    for name in DISTRIBUTIONS:
-        with suppress(PackageNotFoundError):
-            found.append(f"{name} {version(name)}")
-    if len(found) < 2:
-        return None
-    return (
-        f"{' and '.join(found)} are installed over each other's files; which one runs is chance: "
-        f"pip uninstall {' '.join(DISTRIBUTIONS)}, then install one of them"
-    )
-
-
-def _tensorrt_links() -> bool:
-    """Whether the TensorRT library that this ONNX Runtime was linked with can be loaded."""
-    import ctypes
-
-    import onnxruntime
-
-    if TENSORRT not in onnxruntime.get_available_providers():
-        return False
-    with suppress(ImportError):  # NVIDIA's wheel loads its libraries when imported
-        import tensorrt_libs  # noqa: F401
-    major, minor = (int(part) for part in onnxruntime.__version__.split(".")[:2])
-    soname = "libnvinfer.so.8" if (major, minor) < (1, 18) else "libnvinfer.so.10"
-    try:
-        ctypes.CDLL(soname)
-    except OSError:
-        return False
-    return True
 
 
 def prepare(request: PrepareRequest, precision: str) -> OnnxRuntimeSession:
@@ -175,8 +114,8 @@ def _start(graph: Path, request: PrepareRequest, precision: str) -> tuple[Any, P
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(3)  # what falls back is read from the profile instead
-    if request.device.kind == "cuda" and hasattr(onnxruntime, "preload_dlls"):
-        onnxruntime.preload_dlls()
+    if request.device.kind == "cuda":
+        onnxruntime_libraries.preload()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = request.threads
     options.inter_op_num_threads = 1
@@ -218,7 +157,22 @@ def _engine(runtime: Any, profile: Profile, request: PrepareRequest, precision: 
         provider_share=profile.provider_share,
         options=() if on_cpu else ("use_tf32=0",),
         deviations=tuple(_deviations(profile, precision, wanted, computed)),
+        build=tuple(_build(runtime, on_cpu)),
     )
+
+
+def _build(runtime: Any, on_cpu: bool) -> Iterator[str]:
+    """What this ONNX Runtime was built of and with, the session's threads, and CUDA's libraries as
+    loaded; where a version is old it does not tell all of it."""
+    import onnxruntime
+
+    if hasattr(onnxruntime, "get_build_info"):
+        yield onnxruntime.get_build_info().removeprefix("ORT Build Info: ").rstrip(", ")
+    options = runtime.get_session_options()
+    yield f"intra-op {options.intra_op_num_threads} threads"
+    yield f"inter-op {options.inter_op_num_threads} threads"
+    if not on_cpu:
+        yield from loaded_versions(tensorrt=TENSORRT in runtime.get_providers())
 
 
 def _mixture(profile: Profile) -> str:
@@ -235,7 +189,7 @@ def _deviations(profile: Profile, precision: str, wanted: str, computed: int) ->
         )
     if computed < total:
         if precision == "fp16" and wanted == CPU and computed == 0:
-            found.append("FP16 on ONNX Runtime's CPU provider is FP32 with casts")
+            found.append(CPU_HALF)
         else:
             found.append(
                 f"{total - computed} of {total} convolutions and matrix products did not run in "

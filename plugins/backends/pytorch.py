@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchrack import hookimpl
 from benchrack.errors import OutOfMemoryError, UnsupportedError
-from benchrack.hardware.installed import unsupported_on
+from benchrack.hardware.installed import remedy_on, unsupported_on
+from benchrack.plugins.backends.cuda_libraries import loaded_versions
 from benchrack.processors import instruction_sets
 from benchrack.types import Backend, Device, Engine, LoadedModel, PrepareRequest
 
@@ -24,6 +29,21 @@ PRECISIONS = {
 }
 TF32_CAPABILITY = (8, 0)
 BF16_CAPABILITY = (8, 0)
+# Older cards have no tensor cores; there PyTorch has cuDNN convolve FP16 in FP32 (its
+# ATen/cudnn/Descriptors.h: CUDNN_DATA_FLOAT as the type of the mathematics).
+FP16_CAPABILITY = (7, 0)
+# oneDNN computes convolutions on CPUs. These variables, the first that is set, let it round what
+# should be FP32 where the CPU is faster so (oneDNN, developer guide, "Primitive Attributes:
+# floating-point math mode").
+FPMATH_VARIABLES = ("ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE")
+FPMATH_ROUNDING = ("BF16", "F16", "TF32", "ANY")
+# Of `torch.__config__.show()`, what a fact is called and where its version stands.
+LIBRARIES = (
+    ("GCC", r"GCC ([\d.]+)"),
+    ("oneDNN", r"MKL-DNN v([\d.]+)"),
+    ("MKL", r"Math Kernel Library Version ([\d.]+)"),
+)
+SWITCHES = r"((?:BLAS_INFO|BUILD_TYPE|LAPACK_INFO|PERF_WITH_\w+|USE_\w+)=(?!OFF|0)\w+)"
 
 
 @hookimpl
@@ -40,6 +60,8 @@ def _backend(precision: str, summary: str) -> Backend:
         prepare=lambda request: prepare(request, precision),
         unsupported=lambda device: unsupported(device, precision),
         runs_as=lambda device: runs_as(device, precision),
+        falls_back=lambda device: falls_back(device, precision),
+        remedy=lambda device: remedy_on(device, "pytorch", precision),
         requires=("torch",),
         extra="pytorch",
     )
@@ -74,9 +96,34 @@ def unsupported(device: Device, precision: str) -> str | None:
 def runs_as(device: Device, precision: str) -> str:
     """The engine and the arithmetic to expect."""
     name = precision.upper()
-    if device.kind == "cpu" and precision in ("fp16", "bf16") and not _computes_on_cpu(precision):
-        return f"eager, computes in FP32 what it stores in {name}: this CPU has no {name}"
+    if device.kind == "cpu" and precision == "fp32" and (asked := _rounding()):
+        return f"eager, computes in {name} that oneDNN may round ({asked})"
+    if falls_back(device, precision):
+        return f"eager, computes in FP32 what it stores in {name}"
+    if precision == "fp16" and _lacks_tensor_cores(device):
+        return f"eager, computes in FP32 what it stores in {name}: the card has no tensor cores"
     return f"eager, computes in {name}"
+
+
+def falls_back(device: Device, precision: str) -> str | None:
+    """The deviation of all sessions of this precision on the device, or None."""
+    if device.kind == "cuda":
+        return None
+    if precision == "fp32" and (asked := _rounding()):
+        return f"{asked} lets oneDNN round products of FP32: unset it"
+    if precision not in ("fp16", "bf16") or _computes_on_cpu(precision):
+        return None
+    name = precision.upper()
+    return f"this CPU has no {name} arithmetic: values are stored in {name} and computed in FP32"
+
+
+def _lacks_tensor_cores(device: Device) -> bool:
+    """Whether it is a card that computes FP16 products in FP32 units."""
+    if device.kind == "cpu":
+        return False
+    import torch
+
+    return bool(torch.cuda.get_device_capability(device.index) < FP16_CAPABILITY)
 
 
 def prepare(request: PrepareRequest, precision: str) -> PyTorchSession:
@@ -124,12 +171,14 @@ def _engine(module: Any, request: PrepareRequest, precision: str) -> Engine:
     wanted = getattr(torch, PRECISIONS[precision][0])
     on_cpu = request.device.kind == "cpu"
     computed, deviations = precision, []
-    if on_cpu and precision in ("fp16", "bf16") and not _computes_on_cpu(precision):
-        computed = f"fp32, stored in {precision}"
-        deviations.append(
-            f"this CPU has no {precision.upper()} arithmetic: values are stored in "
-            f"{precision.upper()} and computed in FP32"
-        )
+    if deviation := falls_back(request.device, precision):
+        computed = precision if precision == "fp32" else f"fp32, stored in {precision}"
+        deviations.append(deviation)
+    options = ["channels_last", "inference_mode"]
+    if not on_cpu:
+        options += ["cudnn.benchmark", f"allow_tf32={precision == 'tf32'}"]
+    if precision == "fp16" and _lacks_tensor_cores(request.device):
+        options.append("FP16 products in FP32 units: no tensor cores")
     return Engine(
         name="PyTorch eager",
         version=str(torch.__version__),
@@ -141,13 +190,38 @@ def _engine(module: Any, request: PrepareRequest, precision: str) -> Engine:
         low_precision_nodes=(
             0 if deviations else sum(layer.weight.dtype == wanted for layer in layers)
         ),
-        options=(
-            "channels_last",
-            "inference_mode",
-            *(() if on_cpu else ("cudnn.benchmark", f"allow_tf32={precision == 'tf32'}")),
-        ),
+        options=tuple(options),
         deviations=tuple(deviations),
+        build=tuple(_build(on_cpu)),
     )
+
+
+def _build(on_cpu: bool) -> Iterator[str]:
+    """What this PyTorch was built of and with, its threads, and CUDA's libraries as loaded."""
+    import torch
+
+    shown = torch.__config__.show()
+    yield f"commit {torch.version.git_version}"
+    for name, pattern in LIBRARIES:
+        if version := re.search(pattern, shown):
+            yield f"{name} {version[1]}"
+    yield f"built with {' '.join(re.findall(SWITCHES, shown))}"
+    backend = re.search(r"parallel backend: (\w+)", torch.__config__.parallel_info())
+    yield f"{backend[1] if backend else 'intra-op'} {torch.get_num_threads()} threads"
+    yield f"inter-op {torch.get_num_interop_threads()} threads"
+    if not on_cpu:
+        yield f"CUDA {torch.version.cuda}"
+        yield f"kernels for {' '.join(torch.cuda.get_arch_list())}"
+        yield from loaded_versions()
+
+
+def _rounding() -> str | None:
+    """The environment variable by which oneDNN may round FP32, as it is set; None where it may
+    not."""
+    for name in FPMATH_VARIABLES:
+        if mode := os.environ.get(name):
+            return f"{name}={mode}" if mode.upper() in FPMATH_ROUNDING else None
+    return None
 
 
 def _computes_on_cpu(precision: str) -> bool:
@@ -218,7 +292,7 @@ class PyTorchSession:
     def close(self) -> None:
         import torch
 
-        self.module = None
+        self.module, self.loaded = None, dataclasses.replace(self.loaded, module=None)
         if self.device.kind == "cuda":
             torch.cuda.empty_cache()
 

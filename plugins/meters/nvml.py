@@ -26,7 +26,7 @@ from benchrack.meters import (
     WaitableClock,
     minimum_window_s,
 )
-from benchrack.plugins.meters.nvml_card import Card, throttle_reasons
+from benchrack.plugins.meters.nvml_card import Card
 from benchrack.types import Device
 
 # Twenty samples a second where they make the energy, ten where they accompany a counter.
@@ -35,6 +35,9 @@ COUNTER_PERIOD_S = 0.1
 
 POLL_S = 0.005  # how finely a tick is looked for
 OBSERVED_TICKS = 4
+# How long the ticks are looked for: when the meter is opened, and at the edges of a window (there
+# longer than a period, where that is longer).
+OPENING_LIMIT_S = 2.0
 TICK_LIMIT_S = 0.5
 
 
@@ -49,8 +52,10 @@ class NvmlMeter:
         self.devices = tuple(card.label for card in self.cards)
         self.method: Method = "counter" if all(c.has_counter for c in self.cards) else "sampled"
         self.period_s = COUNTER_PERIOD_S if self.method == "counter" else SAMPLED_PERIOD_S
-        for card, ticks in zip(self.cards, self._next_ticks(OBSERVED_TICKS), strict=True):
-            card.observe(ticks, OBSERVED_TICKS, self.method)
+        reads = [card.ticking(self.method) for card in self.cards]
+        seen = watch(reads, OBSERVED_TICKS, clock, OPENING_LIMIT_S)
+        for card, ticks in zip(self.cards, seen, strict=True):
+            card.observe(ticks, OBSERVED_TICKS, self.method, OPENING_LIMIT_S)
 
     @property
     def sensor_period_s(self) -> float:
@@ -61,29 +66,37 @@ class NvmlMeter:
         for card in self.cards:
             card.reset()
         if self.method == "counter":
-            for card, ticks in zip(self.cards, self._next_ticks(1), strict=True):
-                card.first = ticks[0] if ticks else card.undated_tick()
+            for card, ticks in zip(self.cards, self._edge_ticks(), strict=True):
+                card.first = ticks[0] if ticks else card.undated_tick(card.counter_mj())
 
     def sample(self) -> None:
         for card in self.cards:
             card.sample()
 
     def end(self, start_s: float, stop_s: float) -> Sequence[Reading]:
+        for card in self.cards:
+            card.sample_conditions()  # a short window may have had them at its start only
         if self.method == "counter":
-            shown = [card.undated_tick() for card in self.cards]
-            for card, at_stop, ticks in zip(self.cards, shown, self._next_ticks(1), strict=True):
-                card.last = card.tick_before(ticks[0], at_stop) if ticks else at_stop
+            shown = [card.counter_mj() for card in self.cards]
+            undated = [c.undated_tick(mj) for c, mj in zip(self.cards, shown, strict=True)]
+            seen = self._edge_ticks(shown)
+            for card, last, ticks in zip(self.cards, undated, seen, strict=True):
+                dated = ticks and card.observed
+                card.last = card.tick_before(ticks[0], last) if dated else last
+        else:
+            for card in self.cards:
+                card.stood()
         return (self._reading(start_s, stop_s),)
 
     def close(self) -> None:
         with suppress(self.library.NVMLError):  # as after the loss of a card
             self.library.nvmlShutdown()
 
-    def _next_ticks(self, count: int) -> list[list[Tick]]:
-        """The next new values of each card, as many as come within the limit: J, or W."""
-        return watch(
-            [card.ticking(self.method) for card in self.cards], count, self.clock, TICK_LIMIT_S
-        )
+    def _edge_ticks(self, shown: Sequence[int | None] | None = None) -> list[list[Tick]]:
+        """The next new count of each card at an edge of a window, in J, after what it has shown."""
+        reads = [card.counter_mj for card in self.cards]
+        limit_s = max(TICK_LIMIT_S, 1.5 * self.sensor_period_s)
+        return watch(reads, 1, self.clock, limit_s, shown)
 
     def _reading(self, start_s: float, stop_s: float) -> Reading:
         results = [card.result(self.method, start_s, stop_s) for card in self.cards]
@@ -113,14 +126,18 @@ class NvmlMeter:
 
 
 def watch(
-    reads: Sequence[Callable[[], int | None]], count: int, clock: WaitableClock, limit_s: float
+    reads: Sequence[Callable[[], int | None]],
+    count: int,
+    clock: WaitableClock,
+    limit_s: float,
+    shown: Sequence[int | None] | None = None,
 ) -> list[list[Tick]]:
     """Poll values in thousandths until each was renewed `count` times, or the limit has passed.
 
     A tick lies between two polls: it is dated to the middle, and known to half of that. What
-    returns None is not asked again.
+    returns None is not asked again. `shown` are values that were read just before.
     """
-    shown = [read() for read in reads]
+    shown = [read() for read in reads] if shown is None else list(shown)
     ticks: list[list[Tick]] = [[] for _ in reads]
     before_s = clock()
     deadline_s = before_s + limit_s
@@ -162,7 +179,7 @@ def _conditions(cards: Sequence[Card]) -> Conditions:
         memory_clock_mhz_median=over_all("memory_clock", statistics.median),
         temperature_start_c=max(starts, default=None),
         temperature_max_c=over_all("temperature", max),
-        throttle_reasons=throttle_reasons(bits),
+        throttle_reasons=nvml.throttle_reasons(bits),
         power_limit_w=over_all("power_limit", min),
         memory_used_peak_gib=over_all("memory", max),
         utilisation_median=over_all("utilisation", statistics.median),

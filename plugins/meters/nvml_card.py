@@ -7,7 +7,11 @@ the last second on Ampere (but not on GA100) and newer, the power of the moment 
 
 from __future__ import annotations
 
+import itertools
+import math
+import statistics
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,31 +23,10 @@ from benchrack.types import Device
 
 # Clocks, temperature, memory, … with every fifth sample: seven more calls, and they change slowly.
 CONDITIONS_EVERY = 5
-# Where nothing was observed: a tenth of a second, as ml-energy's zeus states for energy counters.
+# Of power that rests, until it is seen to move: a tenth of a second, as ml-energy's zeus states for
+# energy counters.
 ASSUMED_SENSOR_PERIOD_S = 0.1
 GIB = 1 << 30
-
-# The bits of nvmlClocksEventReasons, in nvidia-smi's words.
-THROTTLE_REASONS = (
-    (0x1, "gpu_idle"),
-    (0x2, "applications_clocks_setting"),
-    (0x4, "sw_power_cap"),
-    (0x8, "hw_slowdown"),
-    (0x10, "sync_boost"),
-    (0x20, "sw_thermal_slowdown"),
-    (0x40, "hw_thermal_slowdown"),
-    (0x80, "hw_power_brake_slowdown"),
-    (0x100, "display_clock_setting"),
-    (0x200, "board_limit"),
-    (0x400, "reliability"),
-)
-
-
-def throttle_reasons(bits: int) -> tuple[str, ...]:
-    """Every reason in a bit mask, in words; a bit that nobody documented by its value."""
-    known = [name for bit, name in THROTTLE_REASONS if bits & bit]
-    unknown = bits & ~sum(bit for bit, _ in THROTTLE_REASONS)
-    return (*known, *([f"unknown_{unknown:#x}"] if unknown else []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +61,7 @@ class Card:
             raise UnsupportedError(f"{self.label} tells neither its power nor its energy")
         self.sensor_period_s = ASSUMED_SENSOR_PERIOD_S
         self.observed = False
+        self._stood_s = math.inf
         self.lost: str | None = None
         self.reset()
 
@@ -95,8 +79,11 @@ class Card:
         def usage() -> int:
             return int(library.nvmlDeviceGetPowerUsage(handle))
 
-        if instant is not None and nvml.known(library, field) is not None:
-            return field, 0.0
+        if instant is not None:
+            # Drivers that do not know the field answer with errors of many kinds.
+            with suppress(library.NVMLError):
+                field()
+                return field, 0.0
         if nvml.known(library, usage) is None:
             return None, 0.0
         capability = nvml.known(library, library.nvmlDeviceGetCudaComputeCapability, handle)
@@ -123,8 +110,18 @@ class Card:
                 before_s, power_mw = self.clock(), self._power_mw()
                 self.times_s.append((before_s + self.clock()) / 2)
                 self.power_w.append(power_mw / 1000)
-            if self.samples % CONDITIONS_EVERY == 1:
-                self._sample_conditions()
+        except self.library.NVMLError as error:
+            self._failed(error)
+            return
+        if self.samples % CONDITIONS_EVERY == 1:
+            self.sample_conditions()
+
+    def sample_conditions(self) -> None:
+        """Clocks, temperature, memory, …, as they are now."""
+        if self.lost is not None:
+            return
+        try:
+            self._sample_conditions()
         except self.library.NVMLError as error:
             self._failed(error)
 
@@ -154,14 +151,7 @@ class Card:
         for name, value in seen.items():
             if value is not None:
                 self.seen.setdefault(name, []).append(value)
-        self.throttled |= self._throttle_bits()
-
-    def _throttle_bits(self) -> int:
-        for name in ("ClocksEventReasons", "ClocksThrottleReasons"):  # its name before driver 535
-            call = getattr(self.library, f"nvmlDeviceGetCurrent{name}", None)
-            if call and (bits := nvml.known(self.library, call, self.handle)) is not None:
-                return int(bits)
-        return 0
+        self.throttled |= nvml.throttle_bits(library, self.handle) or 0
 
     def ticking(self, method: Method) -> Callable[[], int | None]:
         """Read what the card renews, in thousandths (mJ, mW); None when it can't be read."""
@@ -177,19 +167,50 @@ class Card:
 
         return read
 
-    def observe(self, ticks: Sequence[Tick], wanted: int, method: Method) -> None:
-        """Take the sensor's period from its ticks; where power rested, the assumed one stays."""
-        self.observed = len(ticks) >= wanted
-        if self.observed:
-            self.sensor_period_s = (ticks[-1].time_s - ticks[0].time_s) / (len(ticks) - 1)
+    def observe(self, ticks: Sequence[Tick], wanted: int, method: Method, watched_s: float) -> None:
+        """Take the sensor's period from its ticks, so many of which were waited for.
+
+        A counter always moves: of fewer ticks the longest gap, and without any gap all the time
+        that was watched, is on the safe side. Power may have rested: see `stood`.
+        """
+        gaps_s = [b.time_s - a.time_s for a, b in itertools.pairwise(ticks)]
+        self.observed = len(ticks) >= wanted or (method == "counter" and bool(gaps_s))
+        if len(ticks) >= wanted:
+            self.sensor_period_s = statistics.fmean(gaps_s)
+        elif method == "counter":
+            self.sensor_period_s = max(gaps_s, default=watched_s)
+        elif gaps_s:
+            self._stood_s = max(gaps_s)
+            self.sensor_period_s = max(ASSUMED_SENSOR_PERIOD_S, self._stood_s)
         if method == "sampled":
             self.sensor_period_s += self.averaging_s
 
-    def undated_tick(self) -> Tick | None:
-        """What the counter shows now; when it ticked is known to one period only."""
-        shown = self.ticking("counter")()
+    def stood(self) -> None:
+        """Correct the period by how long the sampled values stood, on average.
+
+        Power that rested when the meter was opened moves under load. Where it moves at less than
+        half the period that was taken for the sensor's, that was no observation; and an assumed
+        period is as long as values were seen to stand where they moved most.
+        """
+        samples = itertools.pairwise(zip(self.times_s, self.power_w, strict=True))
+        changed_s = [after[0] for before, after in samples if before[1] != after[1]]
+        if len(changed_s) < 3:
+            return
+        stood_s = (changed_s[-1] - changed_s[0]) / (len(changed_s) - 1)
+        if self.observed and stood_s >= (self.sensor_period_s - self.averaging_s) / 2:
+            return
+        self.observed = False
+        self._stood_s = min(self._stood_s, stood_s)
+        self.sensor_period_s = max(ASSUMED_SENSOR_PERIOD_S, self._stood_s) + self.averaging_s
+
+    def counter_mj(self) -> int | None:
+        """What the energy counter shows now; None when it can't be read."""
+        return self.ticking("counter")()
+
+    def undated_tick(self, shown_mj: int | None) -> Tick | None:
+        """What the counter has just shown; when it ticked is known to one period only."""
         half_s = self.sensor_period_s / 2
-        return None if shown is None else Tick(self.clock() - half_s, shown / 1000, half_s)
+        return None if shown_mj is None else Tick(self.clock() - half_s, shown_mj / 1000, half_s)
 
     def tick_before(self, following: Tick, shown: Tick | None) -> Tick | None:
         """Date what the counter showed at the edge, from its next tick."""

@@ -1,7 +1,8 @@
 """NVIDIA cards as NVML tells: what they are, how they are set and how they are linked.
 
-Each fact is a list with one item a card, in NVML's order; null where a card does not tell it. The
-driver's facts, and the reason why cards can't be read, are single.
+Each fact is a list with one item a card, in NVML's order; null where a card does not tell it. Of a
+card that can't be read, such as one that is lost, `fault` is the only fact, and the others count.
+The driver's facts, and the reason why no card can be asked, are single.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def gather() -> dict[str, Any]:
     except UnsupportedError as error:
         return {"name": [], "uuid_hash": [], "absent": str(error)}
     try:
-        return _driver(library) | _columns([_card(library, i) for i in range(_count(library))])
+        return _driver(library) | _columns([_told(library, i) for i in range(_count(library))])
     except library.NVMLError as error:
         return {"name": [], "uuid_hash": [], "absent": nvml.explain(library, error)}
     finally:
@@ -45,7 +46,16 @@ def _driver(library: Any) -> dict[str, Any]:
 def _columns(cards: list[dict[str, Any]]) -> dict[str, list[Any]]:
     if not cards:
         return {"name": [], "uuid_hash": []}
-    return {name: [card.get(name) for card in cards] for name in cards[0]}
+    names = dict.fromkeys(name for card in cards for name in card)
+    return {name: [card.get(name) for card in cards] for name in ("name", "uuid_hash", *names)}
+
+
+def _told(library: Any, index: int) -> dict[str, Any]:
+    """The facts of one card, or why it can't be read."""
+    try:
+        return _card(library, index)
+    except library.NVMLError as error:
+        return {"fault": nvml.explain(library, error)}
 
 
 def _card(library: Any, index: int) -> dict[str, Any]:

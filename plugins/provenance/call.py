@@ -1,4 +1,7 @@
-"""The call: command line, checkout, threads, and the environment variables that matter."""
+"""The call: command line, checkout, affinity, and the environment variables that matter.
+
+How many threads a framework uses is in each record (`engine_build`): who computes knows.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import benchrack
-from benchrack.provenance import Provenance, hashed
+from benchrack.provenance import Provenance, hashed, without_passwords
 
 # Variables that change how fast something runs, and nothing else: an allow-list, since others may
 # hold secrets. TORCH and ORT have variables that name hosts and keys, so theirs are listed singly.
@@ -22,7 +25,7 @@ VARIABLES = re.compile(
     r"|TORCH_(ALLOW_TF32_CUBLAS_OVERRIDE|CUDNN_V8_API_(DISABLED|DEBUG)|CUDA_ARCH_LIST)"
     r"|PYTORCH_(CUDA_ALLOC_CONF|ALLOC_CONF|NO_CUDA_MEMORY_CACHING|NVML_BASED_CUDA_CHECK)"
     r"|ORT_(TENSORRT_[A-Z0-9_]+|DISABLE_[A-Z0-9_]+)|NCCL_(P2P|SHM|IB|NET|ALGO|PROTO)[A-Z0-9_]*"
-    r"|MALLOC_(ARENA_MAX|CONF)|LD_PRELOAD|PYTHONHASHSEED|PYTHON_GIL"
+    r"|MALLOC_(ARENA_MAX|CONF)|LD_(PRELOAD|LIBRARY_PATH)|PYTHONHASHSEED|PYTHON_GIL"
 )
 
 
@@ -31,27 +34,19 @@ def gather(
     command: Sequence[str] | None = None,
     checkout: Path | None = None,
 ) -> dict[str, Any]:
-    torch = sys.modules.get("torch")
     return {
-        "command": [_without_password(word) for word in command or sys.argv],
+        "command": list(without_passwords(command or sys.argv)),
         "environment": [
             f"{name}={environment[name]}" for name in sorted(environment) if _matters(name)
         ],
         "affinity_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "niceness": os.nice(0) if hasattr(os, "nice") else None,
-        "torch_threads": torch.get_num_threads() if torch else None,
-        "torch_interop_threads": torch.get_num_interop_threads() if torch else None,
         **_git(checkout or Path(benchrack.__file__).parents[1]),
     }
 
 
 def _matters(name: str) -> bool:
     return VARIABLES.fullmatch(name) is not None
-
-
-def _without_password(word: str) -> str:
-    """An address such as pytest-benchmark's storage may hold user and password."""
-    return re.sub(r"://[^/@\s]+@", "://…@", word)
 
 
 def _git(checkout: Path) -> dict[str, Any]:
@@ -89,7 +84,7 @@ def benchrack_provenance() -> Iterable[Provenance]:
     return [
         Provenance(
             name="call",
-            summary="command line, commit, threads, environment variables that matter",
+            summary="command line, commit, affinity, environment variables that matter",
             gather=gather,
         )
     ]

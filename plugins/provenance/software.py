@@ -1,24 +1,26 @@
-"""Software: versions of what is installed, and of what the frameworks were built with.
+"""Software: versions of what is installed, from what pip wrote down.
 
-Frameworks are not imported for this. Versions come from what pip wrote down; where a framework is
-already imported it is asked for its build too.
+Frameworks are not imported for this. What they were built with, and which of CUDA's libraries they
+loaded, is in each record (`engine_build`): the worker that computes asks them.
 """
 
 from __future__ import annotations
 
 import platform
-import sys
 from collections.abc import Iterable
 from importlib import metadata
 from typing import Any
 
 import benchrack
+from benchrack.hardware.installed import TENSORRT
 from benchrack.provenance import Provenance
 
 DISTRIBUTIONS = (
     *("benchrack", "pytest", "pytest-benchmark", "nvidia-ml-py", "numpy", "pillow"),
     *("torch", "torchvision", "triton", "onnx", "onnxscript", "onnxruntime", "onnxruntime-gpu"),
-    *("openvino", "tensorrt", "tensorrt-cu11", "tensorrt-cu12", "tensorrt-cu13"),
+    "openvino",
+    *TENSORRT,
+    "tensorrt-libs",  # of TensorRT 8.6
     # What the wheels of torch and ONNX Runtime link; the name ends with CUDA's version, or not.
     *(
         f"nvidia-{library}{suffix}"
@@ -34,8 +36,6 @@ def gather() -> dict[str, Any]:
         "implementation": platform.python_implementation(),
         "libc": " ".join(platform.libc_ver()).strip() or None,
         **_versions(DISTRIBUTIONS),
-        **_torch(sys.modules.get("torch")),
-        **_onnxruntime(sys.modules.get("onnxruntime")),
     }
 
 
@@ -49,35 +49,12 @@ def _versions(distributions: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _torch(torch: Any) -> dict[str, Any]:
-    if torch is None:
-        return {}
-    cuda = torch.cuda.is_initialized()
-    return {
-        "torch_cuda": torch.version.cuda,
-        "torch_git": torch.version.git_version,
-        "torch_build": " ".join(torch.__config__.show().split()),
-        # Asking for it loads the library, which only a run on a card has already done.
-        "torch_cudnn": torch.backends.cudnn.version() if cuda else None,
-        "torch_architectures": list(torch.cuda.get_arch_list()) if cuda else None,
-    }
-
-
-def _onnxruntime(onnxruntime: Any) -> dict[str, Any]:
-    if onnxruntime is None:
-        return {}
-    return {
-        "onnxruntime_build": onnxruntime.get_build_info(),
-        "onnxruntime_providers": onnxruntime.get_available_providers(),
-    }
-
-
 @benchrack.hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
     return [
         Provenance(
             name="software",
-            summary="versions of Python, frameworks, CUDA, cuDNN and TensorRT, build flags",
+            summary="versions of Python, frameworks, CUDA, cuDNN and TensorRT as installed",
             gather=gather,
         )
     ]

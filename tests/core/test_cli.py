@@ -230,6 +230,20 @@ def test_list_hardware_puts_named_cards_side_by_side(run, lab):
     assert rows["TDP, W"] == ["250", "75"]
 
 
+def test_list_hardware_shows_sources_and_notes_of_what_is_named(run, lab):
+    page = run("list", "hardware", "tesla-p4", "poweredge-r740").stdout
+    lines = page.splitlines()
+    (clock,) = (line.split() for line in lines if line.startswith("boost clock, MHz"))
+    assert clock[3:5] == ["1063", "A"]
+    assert clock[-3:] == ["TechPowerUp", "prints", "1114"]
+    source = next(line for line in lines if line.startswith(clock[5]))
+    assert "P40 vs P4 with Skylake" in source
+    assert any(line.startswith("FP16 is for storing") for line in lines)
+    assert any(line.startswith("p40: accelerators at most") for line in lines)
+    assert "Confidence: A, read in the primary document" in page
+    assert "Confidence" not in run("list", "hardware").stdout
+
+
 def test_list_sweeps_counts_their_cases(run, lab):
     done = run("list", "sweeps")
     (quick,) = (line for line in done.stdout.splitlines() if line.startswith("quick"))
@@ -270,6 +284,10 @@ def test_doctor_exits_with_what_it_found(run, lab):
     assert done.exit_code == 1
     assert "lab-int4" in done.stdout
     assert run("doctor", "--sweep", "no-such-sweep").exit_code == 2
+    done = run("doctor", "--device", "gpu", "--device-counts", "1,2")
+    assert done.exit_code == 2
+    assert "--device=gpu" in done.stderr
+    assert run("doctor", "--device-counts", "two").exit_code == 2
 
 
 # cache ----------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Worker processes: what they give back, how they end, and that nothing outlives them."""
 
+import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -14,7 +15,10 @@ from benchrack.errors import (
     WorkerError,
 )
 from benchrack.executors import Setup, Worker
+from benchrack.flattening import flatten
+from benchrack.placement import Place
 from benchrack.types import Case, Device, Settings
+from benchrack.world import World
 
 FAKES = Path(__file__).parents[1] / "fakes"
 
@@ -42,6 +46,15 @@ def chatty(images, matrix):
 def full(images, matrix):
     raise OutOfMemoryError(f"full in process {{os.getpid()}}")
 
+def leaking(images, matrix, held=[]):
+    if held:
+        raise OutOfMemoryError(f"earlier cases hold memory in process {{os.getpid()}}")
+    return images.reshape(len(images), -1) @ matrix
+
+def greedy(images, matrix):
+    leaking.__defaults__[0].append(images)
+    return images.reshape(len(images), -1) @ matrix
+
 def broken(images, matrix):
     raise ZeroDivisionError("a fault of the backend's")
 
@@ -53,7 +66,8 @@ def telling(images, matrix):
 @hookimpl
 def benchrack_backends():
     computes = dict(deadly=deadly, leaving=leaving, hanging=hanging, chatty=chatty, full=full,
-                    broken=broken, telling=telling)
+                    broken=broken, telling=telling, leaking=leaking,
+                    greedy=greedy)
     absent = lab.backend("absent", unsupported=lambda device: "no such card")
     return [lab.backend(), absent, *(lab.backend(n, compute=c) for n, c in computes.items())]
 
@@ -104,6 +118,15 @@ def test_a_measurement_comes_back_whole(worker):
     assert "measuring" in phases
 
 
+def test_a_worker_is_bound_to_its_place_and_records_it(worker):
+    cpu = min(os.sched_getaffinity(0))
+    place = Place(device=worker.setup.device, cpus=(cpu,), description=f"cpu, CPUs {cpu}")
+    worker.told = {"place": flatten(place)}
+    found = worker.run(case())
+    assert found.placement == f"cpu, CPUs {cpu}"
+    assert found.surroundings.usable_cores == 1
+
+
 def test_what_a_library_prints_does_not_disturb_the_reply(worker):
     assert worker.run(case("chatty")).images_per_s.value > 0
 
@@ -138,6 +161,7 @@ def test_a_hung_case_is_ended_at_its_time_limit(worker):
     object.__setattr__(worker.setup.settings, "case_time_limit_s", 3.0)
     with pytest.raises(TimeLimitError, match="no result after 3 s"):
         worker.run(case("hanging"))
+    object.__setattr__(worker.setup.settings, "case_time_limit_s", 60.0)
     assert worker.run(case()).images_per_s.value > 0
 
 
@@ -157,6 +181,52 @@ def test_a_process_that_ran_out_of_memory_is_not_used_again(worker):
             worker.run(case("full"))
         words.append(str(caught.value))
     assert words[0] != words[1]
+
+
+def test_memory_that_another_case_never_gave_back_does_not_end_this_one(worker):
+    worker.run(case("greedy"))
+    first = worker._process.pid
+    assert worker.run(case("leaking")).images_per_s.value > 0
+    assert worker._process.pid != first
+
+
+def test_what_runs_out_of_memory_in_a_fresh_process_is_not_tried_again(worker, monkeypatch):
+    asked = []
+
+    def full(*arguments):
+        asked.append(arguments)
+        raise OutOfMemoryError("full")
+
+    monkeypatch.setattr(Worker, "ask", full)
+    for fresh in (False, True):
+        with pytest.raises(OutOfMemoryError):
+            worker.run(case("full"), fresh=fresh)
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_processes_of_several_devices_are_launched_anew_once(monkeypatch, tmp_path, fits):
+    launched = []
+
+    class Ranks:
+        running = True
+
+        def ask(self, case, progress):
+            if not (launched and fits):
+                raise OutOfMemoryError("full")
+            return "measured"
+
+    setup = Setup(settings=Settings(), device=Device(kind="cpu"), cache=str(tmp_path))
+    world = World(setup, (setup.device,) * 2, one=None)
+    world._launcher, world._size = Ranks(), 2
+    monkeypatch.setattr(World, "_launch", lambda self, size, launch: launched.append(size))
+    two = dataclasses.replace(case(), device_count=2)
+    if fits:
+        assert world.run(two) == "measured"
+    else:
+        with pytest.raises(OutOfMemoryError):
+            world.run(two)
+    assert launched == [2]
 
 
 def test_an_unforeseen_error_brings_the_workers_traceback(worker):

@@ -124,6 +124,32 @@ def test_warm_up_times_the_first_batch_apart():
     assert found.steady
 
 
+def test_a_window_that_was_held_up_does_not_shorten_the_rounds():
+    """Half a second for a batch of the last window is not what a batch takes."""
+    machine = Machine(lambda index: 0.5 if index == 48 else 0.010)
+    found = warm_up(machine.step, machine.synchronize, Settings(warmup_limit_s=0.5), machine.clock)
+    assert found.seconds == pytest.approx(1.01)
+    assert found.batch_s == pytest.approx(0.010)
+
+
+def test_warm_up_sees_a_window_though_the_first_batch_took_all_its_time():
+    machine = Machine(lambda index: 5.0 if index == 0 else 0.010)
+    found = warm_up(machine.step, machine.synchronize, Settings(warmup_limit_s=3), machine.clock)
+    assert (found.first_batch_s, found.windows) == (pytest.approx(5.0), 1)
+    assert found.batch_s == pytest.approx(0.010)
+    assert not found.steady
+
+
+def test_warm_up_tells_how_many_windows_it_needed():
+    """Of batches that take two seconds six are enough, and four fit in."""
+    machine = Machine(lambda index: 2.0)
+    found = warm_up(machine.step, machine.synchronize, Settings(), machine.clock)
+    assert (found.windows, found.windows_needed, found.steady) == (4, 6, False)
+    longer = Settings(warmup_limit_s=13.5)
+    found = warm_up(machine.step, machine.synchronize, longer, machine.clock)
+    assert (found.windows, found.windows_needed, found.steady) == (6, 6, True)
+
+
 def test_warm_up_that_never_settles_ends_at_its_limit_and_says_so():
     growing = itertools.count(1)
     machine = Machine(lambda index: 0.010 * 1.02 ** next(growing))

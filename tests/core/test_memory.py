@@ -267,6 +267,13 @@ def test_several_processes_share_what_is_available():
     assert alone > 2 * four
 
 
+def test_several_processes_share_what_they_are_told():
+    told = "from benchrack.gauges import limit_host_memory; print(limit_host_memory(8 << 30, {}))"
+    for sharers in (1, 4):
+        allowed = subprocess.check_output([sys.executable, "-c", told.format(sharers)])
+        assert int(allowed) == (8 << 30) // sharers
+
+
 # A case that is followed ----------------------------------------------------------------------
 
 

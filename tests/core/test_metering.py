@@ -106,7 +106,7 @@ def test_a_meter_that_cannot_be_opened_is_absent_with_its_reason():
     assert opened.meters == (steady,)
     assert opened.absent["refusing"] == "the cable is missing"
     assert "ZeroDivisionError: oops" in opened.absent["broken"]
-    assert opened.minimum_window_s == pytest.approx(1.0)
+    assert opened.minimum_window_s == pytest.approx(10.0)  # it is sampled
     opened.close()
     assert steady.closed == 1
 
@@ -254,6 +254,7 @@ def test_power_of_a_card_and_its_host():
     assert power.meters_absent == ("wall: no cable",)
     assert (power.energy_j, power.average_power_w, power.host_energy_j) == (500.0, 250.0, 200.0)
     assert (power.idle_power_w, power.idle_power_spread_w) == (50.0, 0.5)
+    assert power.energy_per_image_j == pytest.approx(0.25)
     assert power.images_per_s_per_w == pytest.approx(4.0)
     assert power.images_per_s_per_w_above_idle == pytest.approx(5.0)
     assert (power.energy_method, power.sampling_period_s) == ("sampled", 0.1)
@@ -298,6 +299,111 @@ def test_without_idle_power_nothing_is_above_idle():
     assert power.images_per_s_per_w_above_idle is None
 
 
+@pytest.mark.parametrize("device_kind", ["cuda", "cpu"])
+def test_a_meter_at_the_wall_is_a_figure_of_its_own(device_kind):
+    """It sees the card and the packages too: added to them, they would count twice."""
+    clock = FakeClock()
+    card, cpu = SteadyMeter(clock, 250.0), SteadyMeter(clock, 90.0, "rapl", "cpu")
+    wall = SteadyMeter(clock, 450.0, "wall", "system")
+    power = power_of_card(
+        [reading(card), reading(cpu), reading(wall)],
+        device_kind=device_kind,
+        idle={
+            "accelerator": Idle(power_w=50.0, spread_w=0.5, windows=5, window_s=1.0),
+            "cpu": Idle(power_w=30.0, spread_w=0.5, windows=5, window_s=1.0),
+            "system": Idle(power_w=150.0, spread_w=2.0, windows=5, window_s=1.0),
+        },
+        images_per_s=900.0,
+    )
+    own_w = {"cuda": 250.0, "cpu": 90.0}[device_kind]
+    assert (power.average_power_w, power.energy_j) == (own_w, 2 * own_w)
+    assert (power.system_meter, power.system_power_w) == ("wall", 450.0)
+    assert (power.system_energy_j, power.system_energy_uncertainty_j) == (900.0, 1.0)
+    assert (power.system_idle_power_w, power.system_idle_power_spread_w) == (150.0, 2.0)
+    assert power.system_images_per_s_per_w == pytest.approx(2.0)
+    assert power.system_images_per_s_per_w_above_idle == pytest.approx(3.0)
+
+
+def test_a_meter_at_the_wall_alone():
+    """As on a CPU without RAPL: the devices' own power stays empty."""
+    wall = SteadyMeter(FakeClock(), 200.0, "wall", "system")
+    power = power_of_card([reading(wall, minimum_window_s=5.0)], device_kind="cpu")
+    assert power.average_power_w is None
+    assert power.energy_per_image_j is None
+    assert power.system_images_per_s_per_w == pytest.approx(9 / 200)
+    assert (power.energy_window_s, power.energy_window_minimum_s) == (2.0, 5.0)
+    assert power.energy_window_too_short is True
+
+
+def test_of_two_meters_of_the_whole_system_the_first_counts():
+    clock = FakeClock()
+    wall, ipmi = (SteadyMeter(clock, w, n, "system") for w, n in ((450.0, "wall"), (440.0, "ipmi")))
+    power = power_of_card([reading(wall), reading(ipmi)])
+    assert (power.system_meter, power.system_power_w) == ("wall", 450.0)
+
+
+def test_meters_of_other_cards_add_up_and_so_does_their_idle_power():
+    clock = FakeClock()
+    meters = [SteadyMeter(clock, w, n) for w, n in ((100.0, "one"), (50.0, "other"))]
+    idle = measure_idle(meters, clock, threaded=False)
+    assert idle["accelerator"].power_w == pytest.approx(150)
+    power = power_of_card([reading(meter) for meter in meters], idle=idle)
+    assert (power.average_power_w, power.idle_power_w) == pytest.approx((150, 150))
+
+
+def test_idle_power_needs_ten_periods_and_no_longer_window():
+    clock = FakeClock()
+    slow = SteadyMeter(clock)
+    slow.sensor_period_s = 0.3
+    assert measure_idle([slow], clock, threaded=False)["accelerator"].window_s == pytest.approx(3)
+    assert measure_idle([SteadyMeter(clock)], clock, threaded=False)["accelerator"].window_s == 1
+
+
+MEASURED = Conditions(
+    sm_clock_mhz_min=1300.0,
+    sm_clock_mhz_median=1350.0,
+    temperature_start_c=60.0,
+    temperature_max_c=82.0,
+    throttle_reasons=("hw_thermal_slowdown",),
+    memory_used_peak_gib=4.0,
+)
+AFTER = Conditions(
+    sm_clock_mhz_min=1400.0,
+    sm_clock_mhz_median=1450.0,
+    memory_clock_mhz_min=3000.0,
+    temperature_start_c=80.0,
+    temperature_max_c=81.0,
+    throttle_reasons=("sw_power_cap",),
+    memory_used_peak_gib=5.0,
+)
+
+
+def test_an_energy_pass_gives_the_energy_and_hides_nothing_of_the_rounds():
+    """A card that throttled while it was measured is not acquitted by the pass that followed."""
+    card = SteadyMeter(FakeClock())
+    short = seen(reading(card, window_s=0.2, conditions=MEASURED, faults=("1 sample failed",)))
+    power = power_of_card([reading(card, window_s=12.0, conditions=AFTER)], rounds=short)
+    assert (power.energy_j, power.energy_window_s) == (1200.0, 12.0)
+    assert power.throttle_reasons == ("hw_thermal_slowdown", "sw_power_cap")
+    assert (power.sm_clock_mhz_min, power.sm_clock_mhz_median) == (1300.0, 1350.0)
+    assert power.memory_clock_mhz_min == 3000.0
+    assert (power.temperature_start_c, power.temperature_max_c) == (60.0, 82.0)
+    assert power.memory_used_peak_gib == 5.0
+    assert power.meter_faults == ("1 sample failed",)
+
+
+def test_a_window_that_nobody_extends_keeps_its_conditions_and_no_energy():
+    card, wall = SteadyMeter(FakeClock()), SteadyMeter(FakeClock(), 300.0, "wall", "system")
+    readings = [reading(card, window_s=0.5, conditions=MEASURED), reading(wall, window_s=5.0)]
+    power = power_of_card(readings, images_per_s=None, flagged=False)
+    assert power.temperature_max_c == 82.0
+    assert power.metered_devices == ("thing",)
+    assert power.energy_j is None
+    assert power.average_power_w is None
+    assert power.system_power_w == 300.0  # for it the window was long enough
+    assert power.energy_window_too_short is False
+
+
 def test_power_survives_the_record():
     power = power_of_card([reading(SteadyMeter(FakeClock()))])
     assert unflatten(Power, flatten(power)) == power
@@ -319,9 +425,10 @@ def test_the_meter_of_the_page_meters(tmp_path):
     shown.write_text("230.5\n")
     meter = page_meter()["WallMeter"]([], clock, shown)
     with window([meter], clock, threaded=False) as metered:
-        while clock() < 12.0:
+        while clock() < 26.0:
             clock.sleep(max(1e-3, metered.sampler.sample_due()))
     (wall,) = metered.readings
+    assert wall.domain == "system"
     assert wall.energy_j == pytest.approx(230.5 * wall.window_s)
     assert not wall.too_short
 

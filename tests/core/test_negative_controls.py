@@ -76,14 +76,26 @@ def verdict(tmp_path, fake_nvml, pools):
     """
 
     def measure(
-        *, scenario="throughput", at=None, others=0.0, macs=None, settings=None, **behaviour
+        *,
+        scenario="throughput",
+        at=None,
+        others=0.0,
+        macs=None,
+        asked="fp32",
+        said=None,
+        metered_by=lambda meter: meter,
+        settings=None,
+        **behaviour,
     ):
         clock, device_card = lab.Clock(), at or card()
         fake_nvml(nvml.Machine(cards=[device_card], clock=clock))
         device = Device(kind="cuda", name=device_card.name, uuid=device_card.uuid)
-        engine = dataclasses.replace(lab.ENGINE, device=device_card.name, threads=None)
+        engine = dataclasses.replace(
+            lab.ENGINE, device=device_card.name, threads=None, **(said or {})
+        )
         behaviour = {"clock": clock, "engine": engine} | behaviour
         tested, reference = lab.backend("tested", **behaviour), lab.backend()
+        tested = dataclasses.replace(tested, precision=asked)
         bench = lab.bench(
             tmp_path,
             reference,
@@ -95,8 +107,9 @@ def verdict(tmp_path, fake_nvml, pools):
         bench.registry.provided["accelerator"] = CARDS
         if macs is not None:
             bench.registry.provided["model"] = {"matrix": model_of(macs)}
+        opened = open_meters(benchrack_meters(), [device], clock)
         bench.meters = dataclasses.replace(
-            open_meters(benchrack_meters(), [device], clock), threaded=False
+            opened, meters=tuple(map(metered_by, opened.meters)), threaded=False
         )
         bench.cpu_times, bench._pools = Host(clock, others), pools
         case = Case(scenario=scenario, model="matrix", backend="tested", batch_size=4)
@@ -167,7 +180,16 @@ def test_a_warm_up_that_never_settled(verdict):
     found = verdict(
         settings={"warmup_limit_s": 1}, cost=lambda index: 0.010 * max(1.0, 2 - index / 75)
     )
-    assert found.reasons == ("not-steady: no steady state was seen in 1.01 s of warm-up",)
+    assert rules(found) == ["not-steady"]
+    assert "no steady state was seen in 1" in found.reasons[0]
+
+
+def test_a_warm_up_too_short_for_batches_so_long(verdict):
+    found = verdict(settings={"time_limit_s": 60}, cost=lambda index: 2.0)
+    said = "6 windows are needed, and 4 fit in (a larger warmup_limit_s helps)"
+    assert found.reasons == (f"not-steady: no steady state was seen in 10 s of warm-up: {said}",)
+    longer = {"time_limit_s": 60, "warmup_limit_s": 15}
+    assert verdict(settings=longer, cost=lambda index: 2.0).reasons == ()
 
 
 @pytest.mark.parametrize("scenario", ["throughput", "latency"])
@@ -272,6 +294,42 @@ def test_outputs_that_are_not_numbers(verdict):
 @pytest.mark.parametrize("scenario", ["throughput", "latency"])
 def test_a_card_that_throttles(verdict, scenario, hot):
     assert rules(verdict(scenario=scenario, at=card(**hot))) == ["throttled"]
+
+
+def test_a_network_of_which_some_convolutions_ran_in_int8(verdict):
+    """It says so of itself, as a backend reads it from its framework."""
+    partly = {
+        "precision": "int8 (33), fp32 (20)",
+        "compute_nodes": 53,
+        "low_precision_nodes": 33,
+        "deviations": ("20 of 53 convolutions and matrix products did not run in INT8",),
+    }
+    said = "unfused-int8: 33 of 53 convolutions and matrix products ran in INT8"
+    assert verdict(asked="int8", said=partly).reasons == (said,)
+    allowed = {"limit_int8_share": 0.6}
+    assert verdict(asked="int8", said=partly, settings=allowed).reasons == ()
+    whole = {"precision": "int8", "compute_nodes": 53, "low_precision_nodes": 53}
+    assert verdict(asked="int8", said=whole).reasons == ()
+
+
+def test_energy_over_less_than_its_sensor_needs(verdict):
+    """The sensor turns out to be slower, while it is read, than was assumed."""
+
+    class Slower:
+        def __init__(self, meter):
+            self.meter = meter
+
+        def __getattr__(self, name):
+            return getattr(self.meter, name)
+
+        def end(self, start_s, stop_s):
+            readings = self.meter.end(start_s, stop_s)
+            return [dataclasses.replace(r, minimum_window_s=100.0) for r in readings]
+
+    found = verdict(metered_by=Slower)
+    assert rules(found) == ["power-window-too-short"]
+    assert found.power.energy_window_too_short
+    assert verdict(metered_by=Slower, settings={"limit_power_window": 0.01}).reasons == ()
 
 
 def test_a_card_at_its_power_limit_is_no_fault(verdict):

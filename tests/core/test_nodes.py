@@ -176,6 +176,14 @@ def test_nodes_that_agree_know_each_others_devices(linked):
     assert found == [manifests] * 3
 
 
+def test_what_node_0_found_is_known_to_all(linked):
+    """Such as the cases that an earlier run has, whose file is on node 0 alone."""
+    told = {"3": ["resumed", "has a valid record"]}
+    with ThreadPoolExecutor(3) as threads:
+        found = threads.map(lambda one: one.same({} if one.nodes.rank else told, 5), linked)
+    assert list(found) == [told] * 3
+
+
 def test_nodes_that_differ_all_hear_how(linked):
     def compare(one):
         with pytest.raises(NodeError) as caught:
@@ -290,3 +298,39 @@ def test_a_node_that_was_started_anew_takes_its_place(endpoint):
 def test_the_interface_of_an_address():
     assert interface_of("127.0.0.1") == "lo"
     assert interface_of("192.0.2.1") is None
+
+
+def test_the_interface_of_an_ipv6_address(tmp_path):
+    """As the kernel lists them; a link-local address may be on every interface."""
+    table = tmp_path / "proc/net/if_inet6"
+    table.parent.mkdir(parents=True)
+    table.write_text(
+        "00000000000000000000000000000001 01 80 10 80       lo\n"
+        "fe800000000000000000000000000001 02 40 20 80     eth0\n"
+        "fe800000000000000000000000000001 03 40 20 80      ib0\n"
+    )
+    assert interface_of("::1", tmp_path) == "lo"
+    assert interface_of("fe80::1", tmp_path) == "eth0"
+    assert interface_of("fe80::1%ib0", tmp_path) == "ib0"
+    assert interface_of("2001:db8::1", tmp_path) is None
+    assert interface_of("::1", tmp_path / "none") is None
+
+
+@pytest.mark.parametrize(
+    ("known", "family"),
+    [
+        ([socket.AF_INET6], socket.AF_INET6),
+        ([socket.AF_INET6, socket.AF_INET], socket.AF_INET),
+        ([socket.AF_INET], socket.AF_INET),
+        ([], socket.AF_INET),
+    ],
+)
+def test_a_name_with_an_ipv6_address_alone_is_listened_for_there(monkeypatch, known, family):
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_, **__: [(each, 0, 0, "", ()) for each in known]
+    )
+    assert joining._family("node01") == family
+
+
+def test_a_name_that_node_0_does_not_know_is_listened_for_all_the_same():
+    assert joining._family("no-such-host.invalid") == socket.AF_INET

@@ -8,8 +8,8 @@ from fakes import nvml as fake
 
 from benchrack import placement
 from benchrack.errors import UnsupportedError
-from benchrack.placement import bind, places, ranges, sysfs_address
-from benchrack.processors import cpu_list, physical_cores
+from benchrack.placement import alone, bind, places, ranges, sysfs_address
+from benchrack.processors import cgroup_quota, cpu_list, physical_cores
 from benchrack.types import Device
 
 CPU = Device(kind="cpu", name="cpu")
@@ -75,6 +75,36 @@ def test_a_quota_of_the_control_group_counts(machine):
     assert [place.cpus for place in places([CPU], 2, root)] == [(0, 1), (2, 3)]
     with pytest.raises(UnsupportedError, match="4 usable cores"):
         places([CPU], 5, root)
+
+
+@pytest.mark.parametrize(
+    ("mounted", "expected"),
+    [
+        ("cpu/slurm/job_7", 1.5),
+        ("cpu/slurm", 1.5),  # set for the group above, and none for the own
+        ("cpu", 1.5),  # a container, where the own group is the mount
+        ("cpu/slurm/job_8", None),
+        ("cpuset/slurm/job_7", None),
+    ],
+)
+def test_a_quota_of_version_1_counts_in_the_own_group_and_above(tmp_path, mounted, expected):
+    """As Slurm sets it on CentOS 7."""
+    write(tmp_path / "proc/self/cgroup", "4:cpuset:/\n3:cpu,cpuacct:/slurm/job_7\n1:name=systemd:/")
+    for folder, quota_us in (("cpu/slurm/job_7", -1), (mounted, 150_000)):
+        write(tmp_path / "sys/fs/cgroup" / folder / "cpu.cfs_quota_us", quota_us)
+        write(tmp_path / "sys/fs/cgroup" / folder / "cpu.cfs_period_us", 100_000)
+    assert cgroup_quota(tmp_path) == expected
+
+
+def test_the_tightest_quota_counts(tmp_path):
+    """Of both versions, as in a hybrid hierarchy."""
+    write(tmp_path / "proc/self/cgroup", "3:cpu,cpuacct:/a/b\n0::/c")
+    for folder, quota_us in (("cpu/a", 400_000), ("cpu/a/b", 300_000)):
+        write(tmp_path / "sys/fs/cgroup" / folder / "cpu.cfs_quota_us", quota_us)
+        write(tmp_path / "sys/fs/cgroup" / folder / "cpu.cfs_period_us", 100_000)
+    assert cgroup_quota(tmp_path) == 3.0
+    write(tmp_path / "sys/fs/cgroup/c/cpu.max", "250000 100000")
+    assert cgroup_quota(tmp_path) == 2.5
 
 
 def test_without_the_kernels_files_each_cpu_is_a_core(machine):
@@ -148,6 +178,48 @@ def test_cores_near_a_card_that_this_process_may_not_use_are_left_out(machine, f
     near = {address(library.cards[0]): (0, "0-15")}
     found = places(cards_of(library), 1, machine({0: "0-3"}, cards=near))
     assert found[0].cpus == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("call", ["nvmlDeviceGetNvLinkState", "nvmlDeviceGetCurrPcieLinkWidth"])
+def test_a_link_that_can_not_be_asked_leaves_the_card_its_place(
+    machine, fake_nvml, monkeypatch, call
+):
+    """Such as a driver that answers "unknown error" for one link."""
+    library = fake.four_v100_sxm2()
+    module = fake_nvml(library)
+
+    def fail(*arguments):
+        raise module.NVMLError(module.NVML_ERROR_UNKNOWN)
+
+    monkeypatch.setattr(module, call, fail)
+    bus = address(library.cards[0])
+    (found,) = places(cards_of(library), 1, machine({0: "0-3", 1: "4-7"}, cards={bus: (1, "4-7")}))
+    assert found.cpus == (4, 5, 6, 7)
+    assert f"PCI {bus}, NUMA node 1" in found.description
+    assert ("NVLink" in found.description) == ("Pcie" in call)
+
+
+def test_one_card_has_all_cores_near_it(machine, fake_nvml):
+    library = fake.four_v100_sxm2()
+    fake_nvml(library)
+    near = {
+        address(card): (n // 2, f"{8 * (n // 2)}-{8 * (n // 2) + 7}")
+        for n, card in enumerate(library.cards)
+    }
+    root = machine({0: "0-7", 1: "8-15"}, cards=near)
+    found = alone(cards_of(library)[2], root)
+    assert ranges(found.cpus) == "8-15"
+    assert f"PCI {address(library.cards[2])}, NUMA node 1" in found.description
+    assert found.description.endswith("CPUs 8-15 of NUMA node 1")
+
+
+def test_one_cpu_is_all_of_it_and_not_bound(machine):
+    """A quota of its control group may allow fewer cores than the mask has: threads may wander."""
+    root = machine({0: "0-3", 1: "4-7"})
+    write(root / "sys/fs/cgroup/cpu.max", "400000 100000")
+    found = alone(CPU, root)
+    assert found.cpus == ()
+    assert found.description == "cpu, CPUs 0-7 of NUMA node 0 and 1"
 
 
 def test_addresses_and_ranges_are_written_as_the_kernel_does():

@@ -11,8 +11,17 @@ from fakes import nvml
 
 from benchrack import hookimpl
 from benchrack.plugins.provenance import accelerators, call, cpu, host, software
-from benchrack.provenance import Provenance, flat, gather, hashed, machine_digest
+from benchrack.provenance import (
+    Provenance,
+    flat,
+    gather,
+    hashed,
+    machine_digest,
+    without_passwords,
+)
 from benchrack.registry import load_registry
+from benchrack.run import Run, new_header
+from benchrack.types import Device, Settings
 
 BUILT_IN = (cpu, host, accelerators, software, call)
 
@@ -125,3 +134,42 @@ def test_hook_benchrack_provenance():
     conftest.benchrack_provenance = hookimpl(lambda: [source("lab", {"rack": 7})])
     registry = load_registry(conftests=[conftest])
     assert gather(registry.provenance.values())["lab"] == {"rack": 7}
+
+
+def test_a_lost_card_is_no_card_of_the_machine():
+    """It tells neither name nor UUID; the others keep theirs."""
+    topics = machine(cards=("a1", None)) | {}
+    topics["accelerators"]["name"] = ["Tesla P4", None]
+    facts = flat(topics)
+    assert facts["cards"] == ["Tesla P4"]
+    assert facts["accelerators_name"] == ["Tesla P4", None]
+    assert facts["machine"] == machine_digest(machine(cards=["a1"]))
+
+
+@pytest.mark.parametrize(
+    ("word", "kept"),
+    [
+        (
+            "--storage=elasticsearch+https://me:secret@h:92/i",
+            "--storage=elasticsearch+https://…@h:92/i",
+        ),
+        ("https://me:se/cr@et@host/i", "https://…@host/i"),
+        ("https://token@host", "https://…@host"),
+        ("https://host:9200/i", "https://host:9200/i"),
+        ("--dataset=imagenet:/data/a@b", "--dataset=imagenet:/data/a@b"),
+    ],
+)
+def test_passwords_in_addresses_are_not_kept(word, kept):
+    assert without_passwords([word]) == (kept,)
+
+
+def test_a_run_keeps_the_command_as_provenance_does(tmp_path):
+    """In its journal and in its block of the JSON."""
+    address = "elasticsearch+https://me:secret@host:9200/index"
+    command = ("pytest", "-m", "inference", f"--benchmark-storage={address}")
+    devices = [Device(kind="cpu")]
+    run = Run.begin(tmp_path, new_header("quick", command, {}, Settings(), devices))
+    expected = call.gather({}, command)["command"]
+    assert list(run.block()["command"]) == list(run.header.command) == expected
+    assert "secret" not in run.journal.path.read_text()
+    assert "host:9200" in run.journal.path.read_text()

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np  # noqa: F401 - once a process: pytest in pytest would load it again
 import pytest
 
-from benchrack import journal
+from benchrack import journal, sweep
+from benchrack.reports.records import load
+from benchrack.reports.tables import render_all
 
 pytest_plugins = ["pytester"]
 
@@ -56,10 +58,27 @@ def interrupted_when_measuring(images, matrix, calls=[]):
         ctrl_c(images, matrix)
     return images.reshape(len(images), -1) @ matrix
 
+def telling(images, matrix):
+    with open("pids", "a") as file:
+        file.write(f"{{os.getpid()}}\\n")
+    return images.reshape(len(images), -1) @ matrix
+
+def fall_once(request):
+    engine = lab.ENGINE if os.path.exists("fell") else FALLEN
+    open("fell", "w").close()
+    return lab.backend(engine=engine).prepare(request)
+
+# A real clock makes some start noisy: where told so, workers judge by the engine alone.
+if "JUDGED_BY_ENGINE" in os.environ and hasattr(sys.modules["__main__"], "bench_of"):
+    from benchrack import running
+    running.judge = lambda m, *_: tuple(f"fell-back: {{d}}" for d in m.engine.deviations)
+
 @hookimpl
 def benchrack_backends():
     return [
         lab.backend(),
+        lab.backend("telling", compute=telling),
+        dataclasses.replace(lab.backend("falling-once"), prepare=fall_once),
         lab.backend("broken", compute=broken),
         lab.backend("full", compute=full),
         lab.backend("segfault", compute=segfault),
@@ -398,6 +417,7 @@ def test_a_wrong_option_is_one_readable_line(lab, arguments, words):
     text = result.stdout.str() + result.stderr.str()
     assert words in text
     assert "Traceback" not in text
+    assert "_pytest" not in text
 
 
 def test_a_worker_measures_the_same_cases(lab):
@@ -423,6 +443,61 @@ def test_starts_are_records_of_fresh_processes_in_a_shuffled_order(lab):
     assert starts != sorted(starts)
 
 
+def test_starts_are_different_processes(lab):
+    chosen = ("-k", "b1 and throughput", "--backends=telling", "--set=executor=worker")
+    lab(*chosen, "--set=starts=3").assert_outcomes(passed=3)
+    assert len(set((lab.path / "pids").read_text().split())) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--set=starts=2",), "starts=2 measures each case in fresh processes"),
+        (("--set=publish=true",), "publish=true measures each case in fresh processes"),
+        (("--set=starts=2", "--set=executor=worker", "--pdb"), "and --pdb keeps all in this one"),
+    ],
+)
+def test_several_starts_in_one_process_are_refused_before_measuring(lab, arguments, words):
+    result = lab(*arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert words in result.stdout.str() + result.stderr.str()
+    assert not (lab.path / "results").exists()
+
+
+@pytest.fixture
+def published(lab, monkeypatch):
+    """`published(backend, …)` measures one case to be published, as fast as the others here."""
+    monkeypatch.setenv("JUDGED_BY_ENGINE", "1")
+    monkeypatch.setattr(sweep, "PUBLISHED_TIME_LIMIT_S", 0.02)
+    preset = ("--set=executor=worker", "--set=publish=true", "-k", "b1 and throughput")
+
+    def run(backend, *more):
+        return lab(*preset, f"--backends={backend}", *more)
+
+    return run
+
+
+def test_a_published_number_has_six_starts_in_fresh_processes(lab, published):
+    result = published("telling")
+    result.assert_outcomes(passed=6)
+    assert len(set((lab.path / "pids").read_text().split())) == 6
+    records = [b["extra_info"]["benchrack"] for b in the_json(lab.path)["benchmarks"]]
+    assert sorted(record["start"] for record in records) == [1, 2, 3, 4, 5, 6]
+    assert {record["verdict"] for record in records} == {"valid"}
+    assert "too-few-starts" not in result.stdout.str()
+
+
+def test_a_start_that_is_not_valid_fails_when_publishing_and_leaves_too_few(lab, published):
+    """The tables after the run mark the case, and so do those of the file."""
+    result = published("falling-once")
+    result.assert_outcomes(passed=5, failed=1)
+    said = "too-few-starts: a published number needs 6, and 5 are valid"
+    assert said in result.stdout.str()
+    assert said in render_all(load([lab.path / "results"]), "terminal")
+    records = [b["extra_info"]["benchrack"] for b in the_json(lab.path)["benchmarks"]]
+    assert sorted(record["verdict"] for record in records) == ["not valid", *["valid"] * 5]
+
+
 def test_a_debugger_gets_the_case_in_its_own_process(lab):
     result = lab("-m", "throughput", "--backends=broken", "--set=executor=worker", "--pdb", "-s")
     result.stdout.fnmatch_lines(["*RuntimeError: kernel launch failed*"])
@@ -441,6 +516,12 @@ def test_rows_that_are_not_valid_fail_when_pytest_is_strict(lab):
     assert the_json_files(lab.path)[-1]["benchmarks"]
 
 
+def test_the_strictness_of_a_labs_own_tests_says_nothing_about_rows(lab):
+    """The ini key `strict`, which pytest 9 knows, is about markers and such."""
+    lab.path.joinpath("tox.ini").write_text("[pytest]\nstrict = true\nmarkers = inference\n")
+    lab("-k", "b1 and throughput", "--backends=fallen").assert_outcomes(passed=1)
+
+
 def the_json_files(folder):
     paths = sorted((folder / "results").glob("*.json"), key=lambda p: p.stat().st_mtime_ns)
     return [json.loads(path.read_text()) for path in paths]
@@ -449,6 +530,11 @@ def the_json_files(folder):
 def test_a_verbose_run_shows_what_each_case_measured(lab):
     lab("-v", "-k", "b1").stdout.fnmatch_lines(["*b1-x1* images/s*"])
     lab("-v", "-m", "accuracy").stdout.fnmatch_lines(["*b25-x1* top-1 90.0 % of 40*"])
+
+
+def test_a_verbose_run_shows_why_a_case_is_not_valid(lab):
+    result = lab("-v", "-k", "b1 and throughput", "--backends=fallen")
+    result.stdout.fnmatch_lines(["*b1-x1* images/s * ! *fell-back: it ran on the CPU*"])
 
 
 def test_nothing_is_drawn_into_a_pipe(lab):

@@ -265,6 +265,29 @@ def test_what_differs_is_said_once_and_everything_is_measured(lab, change, words
     assert statuses(new) == {}
 
 
+def test_an_edited_conftest_is_other_code(lab):
+    """Though its backend has the name that it had."""
+    lab("--batch-sizes=1")
+    (old,) = files(lab)
+    edited(lab.path / "conftest.py", ("kernel launch failed", "kernel launch has failed"))
+    result = lab.apart("--batch-sizes=1", f"--resume={old}")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*everything is measured anew: plugins of conftest.py (*"])
+
+
+def test_other_files_in_the_folder_of_weights_are_other_weights(lab):
+    folder = lab.path / "trained"
+    folder.mkdir()
+    (folder / "matrix.pth").write_text("one")
+    lab("--batch-sizes=1", "--weights=trained")
+    (old,) = files(lab)
+    lab("--batch-sizes=1", "--weights=trained", f"--resume={old}").assert_outcomes(skipped=1)
+    (folder / "matrix.pth").write_text("another")
+    result = lab("--batch-sizes=1", "--weights=trained", f"--resume={old}")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*measured anew: files of --weights=*trained (*"])
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 import types
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from benchrack import hookimpl, hookspecs
 from benchrack.errors import DescriptorError, UnknownNameError
-from benchrack.machines import Accelerator, Cited, Server
+from benchrack.machines import Accelerator, Cited, Server, match
 from benchrack.plugin_loading import DISABLE_VARIABLE, Provider
 from benchrack.registry import BUILT_IN, KINDS, load_registry
 from benchrack.types import Backend, Dataset, Model, Preprocessing
@@ -103,6 +104,33 @@ def test_hook_benchrack_hardware():
     assert registry.accelerator("x1") is card
     assert registry.server("x1") is server
     assert not registry.problems
+
+
+def test_a_labs_own_descriptor_goes_before_a_built_in_one(tmp_path, monkeypatch):
+    """Whatever their names: from a file, and from a conftest.py or a plugin."""
+    built_in = ("benchrack.hardware.plugin", "benchrack.hardware.lab")
+    own = """
+        kind = "accelerator"
+        title = "Our P4"
+        vendor = "NVIDIA"
+        device_names = { value = ["Tesla P4"], source = "us", confidence = "A" }
+        [sources]
+        us = "read on our card"
+    """
+    (tmp_path / "zz-our-p4.toml").write_text(textwrap.dedent(own))
+    monkeypatch.setenv("BENCHRACK_HARDWARE_PATH", str(tmp_path))
+    names = Cited(("Tesla P40",), "us", "A")
+    card = Accelerator(name="zz-our-p40", title="Our P40", vendor="NVIDIA", device_names=names)
+    registry = load(providing("benchrack_hardware", card), built_in=built_in)
+    assert not registry.problems
+    known = list(registry.accelerators)
+    assert known[:2] == ["zz-our-p4", "zz-our-p40"]
+    assert known[2:] == sorted(known[2:])
+    for name, found in (("Tesla P4", "zz-our-p4"), ("Tesla P40", "zz-our-p40")):
+        descriptor, problem = match(name, None, list(registry.accelerators.values()))
+        assert descriptor is not None
+        assert descriptor.name == found
+        assert "the first is used" in problem
 
 
 def test_every_hook_has_its_kinds_and_kinds_are_unique():

@@ -134,6 +134,15 @@ def test_keys_read_as_a_schema():
     assert "seconds_per_batch" not in flat
 
 
+def test_the_verdict_is_in_the_record_in_a_word():
+    """It follows from the reasons, and is not read back."""
+    spoilt = dataclasses.replace(FULL, reasons=("noisy: by 9 %",))
+    clean = dataclasses.replace(FULL, reasons=())
+    assert to_record(clean)["verdict"] == "valid"
+    assert to_record(spoilt)["verdict"] == "not valid"
+    assert from_record({**to_record(spoilt), "verdict": "valid"}, SAMPLES).reasons == spoilt.reasons
+
+
 def keys(cls, prefix=""):
     """All keys that a class can flatten to, found apart from `flatten`."""
     hints = typing.get_type_hints(cls)

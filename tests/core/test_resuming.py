@@ -202,9 +202,19 @@ def test_a_module_is_found_by_the_name_of_its_package(bench, monkeypatch):
     assert taken.differences == ("pillow (13.0 then, 14.0 now)",)
 
 
-def test_what_a_framework_tells_once_it_is_imported_is_no_difference(bench):
-    now = header(bench, software_torch_cuda="13.0", software_torch_git="e2d141d")
-    assert resume(bench, [measured(case())], [(case(), 1)], now=now).starts
+def test_what_an_engine_was_built_of_is_no_difference(bench):
+    """It is known only once a session is prepared; what it depends on is compared."""
+    plain = measured(case())
+    built = dataclasses.replace(plain.engine, build=("CUDA 13.0", "OpenMP 2 threads"))
+    assert resume(bench, [dataclasses.replace(plain, engine=built)], [(case(), 1)]).starts
+
+
+@pytest.mark.parametrize("name", ["tensorrt_cu13_libs", "tensorrt", "nvidia_cudnn_cu13"])
+def test_another_version_of_a_cards_libraries_is_measured(bench, name):
+    now = header(bench, **{f"software_{name}": "10.14"})
+    taken = resume(bench, [measured(case())], [(case(), 1)], now=now)
+    assert not taken.starts
+    assert name in taken.differences[0]
 
 
 def test_other_pictures_are_measured(bench):
@@ -213,6 +223,57 @@ def test_other_pictures_are_measured(bench):
     assert taken.same
     assert not taken.starts
     assert taken.differences == ("the pictures of squares",)
+
+
+def of_devices(count):
+    return measured(dataclasses.replace(case(), device_count=count))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"nodes": ("b3b6eaffe456",)}, "machines (b3b6eaffe456, 0a11 then, b3b6eaffe456 now)"),
+        ({"nodes": ("b3b6eaffe456", "0b22")}, "machines (b3b6eaffe456, 0a11 then, b3b6eaffe456,"),
+        ({"devices": ("cuda:0", "cuda:2")}, "devices (cuda:0, cuda:1 then, cuda:0, cuda:2 now)"),
+    ],
+)
+def test_several_devices_are_those_of_the_same_machines(bench, change, words):
+    """What one of them did alone is the same on one machine and on two."""
+    earlier = dataclasses.replace(
+        header(bench), nodes=("b3b6eaffe456", "0a11"), devices=("cuda:0", "cuda:1")
+    )
+    records = [of_devices(1), of_devices(4)]
+    wanted = [(record.case, 1) for record in records]
+    assert len(resume(bench, records, wanted, earlier, earlier).starts) == 2
+    taken = resume(bench, records, wanted, earlier, dataclasses.replace(earlier, **change))
+    assert taken.starts == {(records[0].case, 1)}
+    (difference,) = taken.differences
+    assert difference.startswith(words)
+
+
+def test_devices_beyond_those_of_a_case_do_not_matter(bench):
+    earlier = dataclasses.replace(header(bench), nodes=("m",), devices=("cuda:0", "cuda:1"))
+    now = dataclasses.replace(earlier, devices=("cuda:0", "cuda:1", "cuda:2"))
+    record = of_devices(2)
+    assert resume(bench, [record], [(record.case, 1)], earlier, now).starts
+
+
+def test_another_plugin_takes_nothing_over(bench):
+    earlier = dataclasses.replace(header(bench), plugins={"plugin lab-cards": "1.0"})
+    now = dataclasses.replace(earlier, plugins={"plugin lab-cards": "1.1"})
+    assert differences(earlier, earlier) == []
+    assert differences(earlier, now) == ["plugin lab-cards (1.0 then, 1.1 now)"]
+    assert differences(earlier, header(bench)) == ["plugin lab-cards (1.0 then, unknown now)"]
+
+
+def test_other_files_of_weights_concern_the_cases_that_read_them(bench):
+    own = dataclasses.replace(case(), weights="trained")
+    earlier = dataclasses.replace(header(bench), weights={"trained": "3f2a"})
+    now = dataclasses.replace(header(bench), weights={"trained": "9ab1"})
+    records = [measured(case()), measured(own)]
+    taken = resume(bench, records, [(case(), 1), (own, 1)], earlier, now)
+    assert taken.starts == {(case(), 1)}
+    assert taken.differences == ("files of --weights=trained (3f2a then, 9ab1 now)",)
 
 
 def test_data_whose_package_is_gone_are_no_error(bench, monkeypatch):
@@ -253,7 +314,14 @@ def test_a_file_that_does_not_say_enough_takes_nothing_over(bench, earlier):
 
 def test_a_header_keeps_what_resuming_needs(tmp_path, bench):
     """By way of a journal, and of the block in pytest-benchmark's JSON."""
-    written = dataclasses.replace(header(bench, settings=Settings(starts=3)), resumes=("r0",))
+    written = dataclasses.replace(
+        header(bench, settings=Settings(starts=3)),
+        devices=("cuda:0", "cuda:1"),
+        nodes=("b3b6eaffe456", "0a11"),
+        plugins={"plugin lab-cards": "1.0"},
+        weights={"trained": "3f2a"},
+        resumes=("r0",),
+    )
     Journal.create(tmp_path / "r1.jsonl", written).close()
     found = journal.read(tmp_path / "r1.jsonl").header
     assert found == written

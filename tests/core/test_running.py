@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
 import laboratory as lab
 
+import benchrack.bench
 from benchrack.errors import CorruptImageError, OutOfMemoryError, UnsupportedError
 from benchrack.results import from_record, to_record
 from benchrack.running import run_case
@@ -141,6 +142,20 @@ def test_outputs_are_checked_against_the_reference(tmp_path, clock):
     assert bad.reference == "numpy-fp32"
 
 
+def test_a_reference_in_other_arithmetic_is_not_the_same_reference(tmp_path, clock):
+    """As of FP32 that the environment lets a library round: it is kept under another key."""
+
+    def reference(runs_as, factor):
+        made = lab.backend(clock=clock, compute=lambda x, m: factor * (x.reshape(len(x), -1) @ m))
+        return dataclasses.replace(made, runs_as=lambda device: runs_as)
+
+    tested = lab.backend("tested", clock=clock)
+    for runs_as, factor, error in (("rounded", 1.25, 0.2), ("exact", 1.0, 0.0)):
+        bench = lab.bench(tmp_path, reference(runs_as, factor), tested, clock=clock, time_limit_s=1)
+        check = run_case(bench, case(backend="tested")).output_check
+        assert check.max_relative_error == pytest.approx(error, abs=1e-6)
+
+
 def test_batches_differ_and_rotate_through_all_inputs(bench):
     seen = set()
 
@@ -153,6 +168,33 @@ def test_batches_differ_and_rotate_through_all_inputs(bench):
     found = run_case(bench, case())
     assert found.steadiness.distinct_batches > 10
     assert len(seen) >= 100
+
+
+def test_inputs_outgrow_the_cache(bench, monkeypatch):
+    monkeypatch.setattr(benchrack.bench, "last_level_cache_bytes", lambda: 100_000)
+    pool = bench.distinct_inputs(case())
+    assert pool.nbytes == pytest.approx(200_000, abs=pool[0].nbytes)
+    assert len({image.tobytes() for image in pool}) == len(pool)
+
+
+def test_of_a_cache_that_nobody_knows_inputs_are_as_many_as_allowed(bench, monkeypatch):
+    """Where the kernel does not tell its size, as where it is larger than `inputs_mib` allows."""
+    pools = []
+    for cache_bytes in (0, 2**30):
+        monkeypatch.setattr(benchrack.bench, "last_level_cache_bytes", lambda n=cache_bytes: n)
+        bench._pools.clear()
+        pools.append(bench.distinct_inputs(case()))
+    assert len(pools[0]) == len(pools[1]) > 500
+
+
+def test_the_first_batch_is_the_first_of_its_size(tmp_path, clock):
+    """What compiles and tunes then is not warm from a check of the outputs."""
+    cost = lambda index: 2.0 if index == 0 else 0.010  # noqa: E731
+    bench = lab.bench(tmp_path, lab.backend(clock=clock, cost=cost), clock=clock, time_limit_s=1)
+    for scenario in ("throughput", "latency"):
+        found = run_case(bench, case(scenario))
+        assert found.preparation.first_batch_s == pytest.approx(2.0)
+        assert found.output_check is not None
 
 
 def test_unsupported_devices_are_a_reason_not_an_error(bench):

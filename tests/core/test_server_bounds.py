@@ -1,24 +1,33 @@
 """A server takes so many cards and no more: what its descriptor says bounds the device counts."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from benchrack import pytest_nodes, pytest_opening
 from benchrack.hardware.descriptors import built_in
 from benchrack.machines import Accelerator, Server
+from benchrack.nodes import Nodes
+from benchrack.pytest_cases import Planned
+from benchrack.pytest_resume import Resumed
 from benchrack.sweep import beyond_server
 from benchrack.types import Case
 
 DESCRIPTORS = {descriptor.name: descriptor for descriptor in built_in()}
 
 
-def refusal(server, card, count):
-    case = Case(
+def case_of(count):
+    return Case(
         scenario="throughput",
         model="alexnet",
         backend="onnxruntime-int8",
         batch_size=128,
         device_count=count,
     )
-    return beyond_server(case, DESCRIPTORS.get(server), DESCRIPTORS.get(card))
+
+
+def refusal(server, card, count):
+    return beyond_server(case_of(count), DESCRIPTORS.get(server), DESCRIPTORS.get(card))
 
 
 @pytest.mark.parametrize(("card", "most"), [("tesla-p40", 3), ("tesla-p4", 4)])
@@ -44,6 +53,26 @@ def test_an_r740_takes_at_most_three_p40_or_four_p4(card, most):
 )
 def test_where_nobody_says_there_is_no_bound(server, card):
     assert refusal(server, card, 16) is None
+
+
+@pytest.mark.parametrize(("nodes", "most"), [(1, 3), (2, 6)])
+def test_what_a_server_can_not_hold_is_known_before_anything_is_measured(monkeypatch, nodes, most):
+    """Of two machines each has half of the cards; what an earlier run has is not asked about."""
+    monkeypatch.setattr(pytest_opening, "_server", lambda bench: DESCRIPTORS["poweredge-r740"])
+    here = Nodes(count=nodes, rank=0, host="node01")
+    config = SimpleNamespace(stash={pytest_nodes.NODES: here})
+    bench = SimpleNamespace(card=DESCRIPTORS["tesla-p40"])
+    planned = {
+        str(count): Planned(case_of(count), start=1) for count in (1, most, most + 2, most + 4)
+    }
+    resumed = Resumed(reasons={"1": "has a record", str(most + 4): "has a record"})
+    found = pytest_opening._spared(config, bench, planned, resumed)
+    assert {name: status for name, (status, _) in found.items()} == {
+        "1": "resumed",
+        str(most + 2): "unsupported",
+        str(most + 4): "resumed",
+    }
+    assert "takes at most 3" in found[str(most + 2)][1]
 
 
 def test_bounds_name_cards_that_have_descriptors():

@@ -80,6 +80,10 @@ def test_the_quick_sweep_is_what_the_readme_says(registry):
         (MINIMAL + "[settings]\ntime_limit_s = -3\n", "zero or more, found -3"),
         (MINIMAL + "[settings]\nthreads = 1.5\n", "found 1.5"),
         (MINIMAL + '[settings]\ntransfer = "maybe"\n', "auto, include, exclude"),
+        (
+            MINIMAL.replace("throughput", "accuracy") + "device_counts = [1, 2]\n",
+            "[accuracy]: device_counts can only be [1]",
+        ),
     ],
 )
 def test_a_faulty_file_says_where_and_what(write, text, words):
@@ -123,6 +127,18 @@ def test_settings_from_options_are_converted():
     assert sweep.apply_settings(Settings(), given, "--set") == Settings(
         time_limit_s=10.0, threads=2, transfer="include"
     )
+
+
+def published(*pairs):
+    overrides = sweep.Overrides(settings=sweep.parse_settings(["publish=true", *pairs]))
+    return sweep.override(sweep.load("quick"), overrides).settings
+
+
+def test_publish_asks_for_more_and_never_for_less():
+    preset = published("time_limit_s=3", "interval=0.02", "starts=2")
+    assert (preset.starts, preset.interval, preset.time_limit_s) == (6, 0.005, 30.0)
+    stricter = published("time_limit_s=90", "interval=0.001", "starts=9")
+    assert (stricter.starts, stricter.interval, stricter.time_limit_s) == (9, 0.001, 90.0)
 
 
 @pytest.mark.parametrize("pair", ["time_limit_s", "=3", ""])

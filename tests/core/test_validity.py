@@ -22,7 +22,6 @@ from benchrack.results import (
 from benchrack.types import Case, Engine, Settings
 from benchrack.validity import (
     HARMLESS_THROTTLING,
-    PUBLISHED_STARTS,
     RULES,
     TOLERANCES,
     judge,
@@ -136,6 +135,20 @@ def test_warm_up_without_a_steady_state():
     )
 
 
+@pytest.mark.parametrize(
+    ("windows", "said"),
+    [
+        (40, ", 40 windows"),
+        (4, ": 6 windows are needed, and 4 fit in (a larger warmup_limit_s helps)"),
+    ],
+)
+def test_a_warm_up_that_was_too_short_to_tell_names_the_key_that_helps(windows, said):
+    steadiness = {"warmup_steady": False, "warmup_s": 10.02}
+    seen = {"warmup_windows": windows, "warmup_windows_needed": 6}
+    expected = f"not-steady: no steady state was seen in 10 s of warm-up{said}"
+    assert reason(but(steadiness=steadiness | seen)) == expected
+
+
 @pytest.mark.parametrize("measurement", [VALID, LATENCY], ids=["throughput", "latency"])
 @pytest.mark.parametrize(("sign", "word"), [(1, "longer"), (-1, "less")])
 def test_a_drift_while_measuring(measurement, sign, word):
@@ -173,6 +186,16 @@ def test_an_interval_that_could_not_be_had():
     assert reason(few) == "noisy: 3 rounds are too few, or too correlated, for an interval"
     single = but(LATENCY, latency=Latency(samples=2), seconds_per_batch=(0.01,) * 2)
     assert reason(single) == "noisy: 2 samples are too few, or too correlated, for an interval"
+
+
+def test_rounds_that_are_not_independent_are_a_reason_when_publishing():
+    """Their interval is none: elsewhere the tables say so, and nothing is held against the row."""
+    correlated = but(steadiness={"independent": False})
+    assert reason(correlated) is None
+    assert reason(correlated, publish=True) == (
+        "noisy: rounds are too few, or too correlated, to be independent in blocks"
+    )
+    assert reason(but(steadiness={"independent": True}), publish=True) is None
 
 
 def test_a_wide_interval_of_latency():
@@ -366,7 +389,7 @@ def test_more_threads_than_usable_cores():
     assert reason(but(surroundings={"threads_used": None})) is None
 
 
-# power-window-too-short, impossible, too-few-starts -----------------------------------------------
+# power-window-too-short, impossible --------------------------------------------------------------
 
 
 def test_a_power_window_that_is_too_short():
@@ -395,6 +418,58 @@ def test_a_rate_above_the_cards_peak(asked, images_per_s, flagged):
     assert (reason(found) is not None) == flagged
     assert reason(found, card=None) is None
     assert reason(found, limit_peak_share=2) is None
+
+
+def of_card(**peaks):
+    figures = {name: Cited(value, "made up", "A") for name, value in peaks.items()}
+    return dataclasses.replace(CARD, figures=figures)
+
+
+def at(tflops, asked):
+    """A record of so many 10^12 operations/s (two for each of 10^9 multiply-accumulates)."""
+    rate = Interval(value=tflops * 500, low=tflops * 500, high=tflops * 500)
+    return but(
+        images_per_s=rate, engine={"precision": asked}, preparation={"asked_precision": asked}
+    )
+
+
+P4 = of_card(fp32_tflops=5.5, fp16_tflops=0.089, bf16_tflops=0.089, int8_tops=22)
+P100 = of_card(fp32_tflops=9.3, fp16_tflops=18.7)
+V100 = of_card(fp32_tflops=15.7, fp16_tflops=125)
+
+
+@pytest.mark.parametrize(
+    ("card", "asked", "possible"),
+    [
+        (P4, "fp16", 5.5 * 2.25),  # stored in FP16, computed in FP32
+        (P4, "bf16", 5.5 * 2.25),
+        (P4, "fp32", 5.5 * 2.25),
+        (P4, "int8", 22),
+        (P100, "fp16", 9.3 * 2.25),
+        (V100, "fp16", 125),
+        (of_card(fp16_tflops=10), "fp16", 10),  # nobody published its FP32
+    ],
+)
+def test_half_precision_may_be_computed_in_fp32(card, asked, possible):
+    """The larger of that arithmetic's peak and what is allowed in FP32 is the limit."""
+    assert reason(at(0.99 * possible, asked), card=card) is None
+    assert reason(at(1.01 * possible, asked), card=card) is not None
+    assert reason(at(1.01 * possible, asked), card=card, limit_peak_share=1.1) is None
+
+
+@pytest.mark.parametrize(
+    ("card", "asked", "peak"),
+    [(P4, "fp16", 5.5), (P4, "int8", 22), (P100, "fp16", 18.7), (V100, "fp16", 125)],
+)
+def test_the_share_of_half_precision_is_of_the_larger_peak(card, asked, peak):
+    """Not 3000 % of a rate of FP16 that no library keeps to."""
+    assert share_of_peak(at(3, asked), card) == pytest.approx(3 / peak)
+
+
+def test_an_impossible_rate_of_half_precision_names_the_peak():
+    assert reason(at(16.5, "fp16"), card=P4) == (
+        "impossible: 300% of the card's published peak in FP32 (limit 225%)"
+    )
 
 
 def test_what_an_impossible_rate_says():
@@ -428,14 +503,6 @@ def test_the_share_of_peak_of_a_latency_is_that_of_its_median_batch():
     two = but(LATENCY, case={"device_count": 2})
     assert share_of_peak(two, CARD) == pytest.approx(share_of_peak(LATENCY, CARD))
     assert share_of_peak(but(LATENCY, latency=Latency(samples=2)), CARD) is None
-
-
-def test_one_start_is_no_reason_unless_it_is_to_be_published():
-    assert reason(VALID, starts=1) is None
-    assert reason(VALID, starts=1, publish=True) == (
-        "too-few-starts: a published number needs 6 starts (found 1)"
-    )
-    assert reason(VALID, starts=PUBLISHED_STARTS, publish=True) is None
 
 
 # docs --------------------------------------------------------------------------------------------

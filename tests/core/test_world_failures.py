@@ -87,6 +87,14 @@ def test_a_process_that_was_killed_is_named_with_its_last_words(part):
     assert "frame #" not in found["message"]
 
 
+def test_a_process_that_a_library_ends_for_want_of_memory_ran_out_of_it(part):
+    """As its worker would for one device: larger batches are then not tried."""
+    log(part, 1, "terminate called after throwing an instance of 'std::bad_alloc'\n")
+    found = cause(part, [Ended(local_rank=1, exit_code=-signal.SIGABRT), lost(0)], "")
+    assert found["error"] == "OutOfMemoryError"
+    assert found["message"].startswith("rank 1 of 2 was ended by SIGABRT: terminate called")
+
+
 def test_what_torch_ended_is_not_the_cause(part):
     ended = [
         Ended(local_rank=0, exit_code=-signal.SIGTERM),

@@ -85,18 +85,29 @@ def cable():
         ip("netns", "del", end)
 
 
+# Whether these tiny measurements are valid is not left to chance, here and in processes: they are.
+CONFTEST = f"""
+import sys
+sys.path.insert(0, {str(FAKES)!r})
+from benchrack import resuming, running
+from world_plugins import *
+
+resuming.judge = running.judge = lambda *_: ()
+"""
+
+
 class Node:
     """One machine's pytest, in a folder of its own."""
 
-    def __init__(self, folder, end, rank, arguments, told):
+    def __init__(self, folder, end, rank, arguments, told, *, edit=""):
         self.folder = folder / f"node-{rank}"
         self.folder.mkdir(exist_ok=True)
-        plugins = f"import sys; sys.path.insert(0, {str(FAKES)!r})\nfrom world_plugins import *\n"
-        (self.folder / "conftest.py").write_text(plugins)
+        (self.folder / "conftest.py").write_text(CONFTEST + edit)
         (self.folder / "test_suite.py").write_text(SUITE)
         (self.folder / "mine.toml").write_text(SWEEP)
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--color=no", "-rsf"]
         options = ["-p", "benchrack.pytest_plugin", "--sweep=mine.toml", "--device=cpu", "-v"]
+        options += ["--disable-plugins=call"]  # the checkout may be edited meanwhile
         nodes = ["--nnodes=2", f"--node-rank={rank}", f"--rdzv-endpoint={ADDRESSES[0]}:29400"]
         environment = os.environ | {
             "BENCHRACK_CACHE_DIR": str(self.folder / "cache"),
@@ -141,14 +152,17 @@ def told(tmp_path):
 
 @pytest.fixture
 def nodes(cable, tmp_path, told):
-    """`nodes(arguments, other)` starts both; `other` are node 1's arguments where they differ."""
+    """`nodes(arguments, other)` starts both; `other` are node 1's arguments where they differ, and
+    `edit` is more of its conftest.py."""
     started = []
 
-    def start(arguments, other=None, first=0):
+    def start(arguments, other=None, first=0, edit=""):
+        both = {}
         for rank in (first, 1 - first):
             chosen = arguments if rank == 0 or other is None else other
-            started.append(Node(tmp_path, cable[rank], rank, chosen, told.path))
-        return sorted(started, key=lambda node: "node-1" in str(node.folder))
+            both[rank] = Node(tmp_path, cable[rank], rank, chosen, told.path, edit=edit * rank)
+            started.append(both[rank])
+        return both[0], both[1]
 
     yield start
     for node in started:
@@ -178,6 +192,31 @@ def test_two_machines_are_one_world(nodes):
     assert "world_ranks" not in alone
     assert both["world_nodes"] == both["world_ranks"] == 2
     assert [place.split(":")[0] for place in both["world_placement"]] == ["node 0", "node 1"]
+
+
+def test_what_node_0_need_not_measure_is_noted_by_both(nodes):
+    """Also where it comes last, and nothing is left to tell the others."""
+    here, there = nodes(["--device-counts=1,2"])
+    assert "2 passed" in here.output()
+    assert "2 passed" in there.output()
+    (old,) = here.folder.glob("results/*.json")
+    assert len(json.loads(old.read_text())["benchrack"]["nodes"]) == 2
+    again = f"--resume=results/{old.name}"
+    here, there = nodes(["--device-counts=1,2", "--batch-sizes=2,1", again])
+    assert "2 passed, 2 skipped" in here.output()
+    other = there.output()
+    assert "2 passed, 2 skipped" in other
+    assert f"has a valid record in results/{old.name}" in other
+    assert "node 1 of 2: 2 of 4 cases measured, 2 resumed; node 0" in other
+    assert here.process.returncode == there.process.returncode == 0
+
+
+def test_other_plugins_of_one_name_are_found(nodes):
+    both = nodes([], edit="# a backend of the same name may be another\n")
+    for node in both:
+        output = node.output()
+        assert "would not measure the same. software plugins of conftest.py: " in output
+        assert node.process.returncode in {2, 4}
 
 
 def test_a_cable_that_is_cut_ends_the_case_on_both_and_node_0_goes_on(nodes, cable, told):

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from benchrack.errors import DatasetError, WeightsError
 from benchrack.results import (
     Interval,
     Latency,
@@ -14,7 +15,7 @@ from benchrack.results import (
     Surroundings,
 )
 from benchrack.types import Case, Engine
-from benchrack.world_results import RankResult, combined
+from benchrack.world_results import RankResult, combined, disagreement
 
 CASE = Case(
     scenario="throughput", model="resnet50", backend="pytorch-fp16", batch_size=8, device_count=2
@@ -58,6 +59,27 @@ def test_each_ranks_rate_is_its_own_and_the_skew_that_of_the_rounds():
     assert found.barrier_s == 0.001
     assert found.startup_s == 3.0
     assert found.placement == ("cpu, CPUs 0", "cpu, CPUs 0")
+
+
+def prepared(**changes):
+    return dataclasses.replace(MEASUREMENT.preparation, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        ({"weights_digest": "9ab1"}, WeightsError, "the weights of rank 0 (node 0) and rank 1"),
+        ({"multiply_accumulates": 7}, WeightsError, "the networks of rank 0 (node 0) and rank 1"),
+        ({"data_digest": "9ab1"}, DatasetError, "the pictures of rank 0 (node 0) and rank 1"),
+    ],
+)
+def test_other_weights_or_pictures_under_the_same_name_are_found(changes, kind, words):
+    own = (0.1, 0.1, 0.1)
+    other = rank(own, node=1, preparation=prepared(**changes))
+    assert disagreement([rank(own), rank(own, node=1)]) is None
+    error = disagreement([rank(own), other])
+    assert isinstance(error, kind)
+    assert str(error).startswith(f"{words} (node 1) differ: ")
 
 
 def test_of_single_batches_the_slowest_ranks_percentiles_count():
@@ -122,6 +144,44 @@ POWER = Power(
     temperature_max_c=60.0,
     sm_clock_mhz_min=1000.0,
 )
+
+
+WALL = dataclasses.replace(
+    POWER,
+    energy_per_image_j=100 / 160,
+    system_meter="wall",
+    system_energy_j=300.0,
+    system_energy_uncertainty_j=6.0,
+    system_power_w=300.0,
+    system_idle_power_w=100.0,
+    system_idle_power_spread_w=1.0,
+    system_images_per_s_per_w=160 / 300,
+)
+
+
+def test_the_systems_of_several_machines_are_summed():
+    power = combined([rank((1.0,), power=WALL), rank((1.0,), node=1, power=WALL)]).power
+    assert power.energy_per_image_j == pytest.approx(200 / 160)
+    assert (power.system_meter, power.system_power_w) == ("wall", 600.0)
+    assert (power.system_energy_j, power.system_energy_uncertainty_j) == (600.0, 12.0)
+    assert (power.system_idle_power_w, power.system_idle_power_spread_w) == (200.0, 2.0)
+    assert power.system_images_per_s_per_w == pytest.approx(160 / 600)
+    assert power.system_images_per_s_per_w_above_idle == pytest.approx(160 / 400)
+
+
+def test_a_machine_without_a_meter_at_the_wall_leaves_no_system():
+    power = combined([rank((1.0,), power=WALL), rank((1.0,), node=1, power=POWER)]).power
+    assert power.system_power_w is None
+    assert power.system_images_per_s_per_w is None
+    assert power.images_per_s_per_w == pytest.approx(160 / 200)
+
+
+def test_machines_that_are_metered_at_the_wall_only():
+    blind = {"energy_j": None, "average_power_w": None, "images_per_s_per_w": None}
+    walls = dataclasses.replace(WALL, **blind)
+    power = combined([rank((1.0,), power=walls), rank((1.0,), node=1, power=walls)]).power
+    assert power.energy_per_image_j is None
+    assert power.system_images_per_s_per_w == pytest.approx(160 / 600)
 
 
 def test_one_process_meters_a_machine():

@@ -73,14 +73,26 @@ def test_what_nobody_published_is_an_empty_cell_and_what_was_inferred_says_so():
     assert [row[int8] for row in rows] == ["", "1978.9 (D)"]
 
 
-def test_sources_of_one_card_name_every_figure():
+def test_sources_of_one_card_name_every_fact():
     header, rows = table.sources(CARDS["tesla-p4"])
-    assert header == ["figure", "value", "meaning", "confidence", "source", "note"]
-    clock = next(row for row in rows if row[0] == "boost_clock_mhz")
-    assert clock[1] == "1063"
-    assert "Skylake" in clock[4]
-    assert "1114" in clock[5]
-    assert len(rows) == len(CARDS["tesla-p4"].figures)
+    assert header == ["fact", "value", "confidence", "source", "note"]
+    facts = {row[0]: row[1:] for row in rows}
+    value, confidence, source, note = facts["boost clock, MHz"]
+    assert (value, confidence) == ("1063", "A")
+    assert "Skylake" in source
+    assert "1114" in note
+    assert facts["PCI ids"][0] == "1bb3"
+    assert facts["compute capability"][:2] == ["6.1", "C"]
+    assert len(rows) == len(facts) == len(CARDS["tesla-p4"].figures) + 6
+
+
+def test_sources_of_a_server_name_its_configurations():
+    _, rows = table.sources(SERVERS["poweredge-r740"])
+    facts = {row[0]: row[1:] for row in rows}
+    assert facts["DMI names"][0] == "PowerEdge R740"
+    assert facts["memory at most, GiB"][0] == "3072"
+    assert facts["p40: accelerators at most"][0] == "3"
+    assert facts["mlperf-t4-2019: CPU"][0] == "Intel Xeon Gold 6154"
 
 
 @pytest.mark.parametrize("name", [n for n in PRINTED if "v100" in n])

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import configparser
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from benchrack.hardware import compatibility, descriptors
-from benchrack.hardware.compatibility import InstalledStack, has_kernels, unsupported_reason
+from benchrack.hardware.compatibility import (
+    InstalledStack,
+    has_kernels,
+    remedy,
+    tensorrt_for,
+    unsupported_reason,
+)
 from benchrack.machines import Accelerator
 
 # What torch and onnxruntime-gpu of the day report: PyPI's current builds, and the pinned ones.
@@ -191,10 +199,94 @@ def test_no_pinned_stack_is_proposed_for_a_card_newer_than_it():
     assert "No stack that Benchrack knows" in reason
 
 
+@pytest.mark.parametrize(
+    ("capability", "framework", "precision", "stack"),
+    [
+        (P40, "pytorch", "fp32", "cuda12"),
+        (P40, "onnxruntime", "fp32", "cuda12"),
+        (P40, "onnxruntime", "int8", "cuda11"),
+        (V100, "pytorch", "fp16", "cuda12"),
+        (V100, "onnxruntime", "int8", "cuda12"),
+    ],
+)
+def test_with_nothing_installed_an_old_card_gets_the_stack_that_serves_it(
+    capability, framework, precision, stack
+):
+    command = remedy(capability, framework=framework, precision=precision, driver_cuda="12.8")
+    assert command is not None
+    assert command.startswith(f"pip install -c constraints/{stack}.txt")
+    assert f"(the stack {stack}: " in command
+
+
+def test_cards_that_the_current_wheels_serve_need_no_stack():
+    for capability in (T4, "8.6", H200):
+        for framework, precision in (("pytorch", "fp16"), ("onnxruntime", "int8")):
+            chosen = {"framework": framework, "precision": precision}
+            assert remedy(capability, driver_cuda="13.0", **chosen) is None
+            assert remedy(capability, **chosen) is None
+            older = remedy(capability, driver_cuda="12.8", **chosen)
+            assert older is not None
+            assert "constraints/cuda12.txt" in older
+            assert "install driver 580 or later" in older
+
+
+def test_what_nothing_serves_is_said_instead_of_a_command():
+    reason = remedy(P40, precision="tf32")
+    assert reason is not None
+    assert "no tensor cores for TF32" in reason
+    assert "pip" not in reason
+    reason = remedy("10.0", framework="onnxruntime")
+    assert reason is not None
+    assert "No stack that Benchrack knows" in reason
+
+
+def test_only_environments_that_tox_has_are_named():
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(CHECKOUT / "tox.ini", encoding="utf-8")
+    (section,) = (name for name in config if "cuda12" in name)
+    backends, *factors = re.findall(r"{([^}]*)}", section)
+    assert factors == [",-cuda12,-cuda11"]
+    for stack in compatibility._facts()["stack"]:
+        assert stack["tox"] == backends.split(",")
+    for framework in ("pytorch", "onnxruntime"):
+        for precision in ("fp32", "fp16", "int8"):
+            reason = unsupported_reason(P40, CURRENT, framework=framework, precision=precision)
+            assert reason is not None
+            named = f"{framework}-{precision}" in backends.split(",")
+            assert (f"tox -e {framework}-{precision}-cuda1" in reason) is named
+            assert "pip install -c constraints/cuda1" in reason
+
+
+@pytest.mark.parametrize(
+    ("onnxruntime", "tensorrt"),
+    [
+        ("1.31.1", "TensorRT 10.13 (pip install 'benchrack[tensorrt]')"),
+        ("1.99.0", "TensorRT 10.13 (pip install 'benchrack[tensorrt]')"),
+        ("1.22.0", "TensorRT 10.4 (pip install tensorrt-cu12==10.4.0)"),
+        (
+            "1.17.1",
+            "TensorRT 8.6 (from NVIDIA, as are CUDA 11 and cuDNN 8, onto the loader's path)",
+        ),
+        ("1.18.1", "TensorRT 10 for CUDA 11 (from NVIDIA, onto the loader's path)"),
+        ("1.10.0", "the TensorRT that onnxruntime-gpu 1.10.0 links (from NVIDIA)"),
+    ],
+)
+def test_the_tensorrt_that_fits_an_onnxruntime(onnxruntime, tensorrt):
+    assert tensorrt_for(onnxruntime) == tensorrt
+
+
+def test_the_extra_is_the_tensorrt_of_the_current_wheels():
+    extras = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    (_, pinned) = extras["optional-dependencies"]["tensorrt"]
+    current = compatibility._facts()["current"]
+    assert f"-cu{current['torch_cuda'].partition('.')[0]}-" in pinned
+    assert f">={current['tensorrt']}," in pinned
+
+
 def test_outside_a_checkout_the_command_has_the_pins(tmp_path):
     assert compatibility.install_command("cuda11", tmp_path) == (
-        "pip install torch==2.7.1 torchvision==0.22.1 onnxruntime-gpu==1.17.1 onnx==1.18.0 "
-        "'numpy<2'"
+        "pip install 'benchrack[all]' torch==2.7.1 torchvision==0.22.1 onnxruntime-gpu==1.17.1 "
+        "onnx==1.18.0 'numpy<2'"
     )
     with pytest.raises(KeyError):
         compatibility.install_command("cuda10", tmp_path)
@@ -213,7 +305,7 @@ def test_pins_and_constraints_file_agree(tmp_path, stack):
     lines = (CHECKOUT / "constraints" / f"{stack}.txt").read_text().splitlines()
     pinned = {line for line in lines if line and not line.startswith("#")}
     command = compatibility.install_command(stack, tmp_path)
-    assert {word.strip("'") for word in command.split()[2:]} == pinned
+    assert {word.strip("'") for word in command.split()[3:]} == pinned
 
 
 @pytest.mark.parametrize("stack", ["cuda12", "cuda11"])
@@ -225,7 +317,7 @@ def test_old_cards_are_told_both_ways_in_the_documentation(stack):
 
 def test_every_fact_has_a_source_and_a_confidence():
     facts = compatibility._facts()
-    used = set()
+    used = {facts["current"]["source"]}
     for kind in ("onnxruntime", "tensorrt", "precision", "driver", "stack"):
         for fact in facts[kind]:
             assert fact["confidence"] in "ABCD"

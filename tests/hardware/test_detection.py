@@ -11,7 +11,7 @@ import pytest
 from fakes import nvml
 
 from benchrack.hardware import descriptors, detection
-from benchrack.machines import Accelerator, Cited
+from benchrack.machines import Accelerator, Cited, match
 
 BUILT_IN = descriptors.built_in()
 CARDS = [d for d in BUILT_IN if isinstance(d, Accelerator)]
@@ -85,14 +85,16 @@ def test_an_unknown_card_keeps_its_facts(look):
 )
 def test_a_relative_is_no_match(name, pci_id, relative):
     assert relative in {card.name for card in CARDS}
-    assert detection.match(name, pci_id, CARDS) == (None, None)
+    assert match(name, pci_id, CARDS) == (None, None)
 
 
 @pytest.mark.parametrize(
     ("name", "own"), [("NVIDIA L40S", "nvidia-l40s"), ("NVIDIA L4", "nvidia-l4")]
 )
 def test_each_of_two_similar_names_finds_its_own(name, own):
-    assert detection.match(name, None, CARDS) == (own, None)
+    found, problem = match(name, None, CARDS)
+    assert found is not None
+    assert (found.name, problem) == (own, None)
 
 
 def test_a_known_name_with_another_pci_id_is_unknown_and_said(look):
@@ -106,8 +108,8 @@ def test_a_known_name_with_another_pci_id_is_unknown_and_said(look):
 def test_of_two_descriptors_for_one_card_the_first_counts_and_that_is_said():
     p4 = next(card for card in CARDS if card.name == "tesla-p4")
     again = dataclasses.replace(p4, name="lab-p4", pci_ids=None)
-    descriptor, problem = detection.match("Tesla P4", "1bb3", [p4, again])
-    assert descriptor == "tesla-p4"
+    descriptor, problem = match("Tesla P4", "1bb3", [p4, again])
+    assert descriptor is p4
     assert problem is not None
     assert "tesla-p4, lab-p4; the first is used" in problem
 
@@ -186,6 +188,13 @@ def test_mig_and_other_processes_are_seen(look):
     (found,) = look(nvml.Machine(cards=[card])).cards
     assert found.mig is True
     assert found.process_ids == (4321,)
+
+
+def test_a_card_that_is_split_has_no_descriptor(look):
+    """NVML calls it by the whole card's name, and its peaks are the whole card's."""
+    found = look(nvml.Machine(cards=[nvml.h200(mig=(1, 1)), nvml.h200(0x1A, mig=(0, 1))]))
+    assert [card.descriptor for card in found.cards] == [None, "nvidia-h200-sxm"]
+    assert found.problems == ()
 
 
 def test_nvml_is_closed_again(root, fake_nvml):

@@ -59,6 +59,34 @@ def test_an_h200_has_but_its_driver_is_too_old(fake_nvml, current):
     assert installed.unsupported_on(card(machine), "pytorch", "fp32") is None
 
 
+def test_what_to_install_is_known_without_a_framework(fake_nvml, monkeypatch):
+    monkeypatch.setattr(installed, "installed_stack", None)  # is not asked
+    machine = nvml.three_p40()
+    fake_nvml(machine)
+    command = installed.remedy_on(card(machine), "onnxruntime", "int8")
+    assert command is not None
+    assert command.startswith("pip install -c constraints/cuda11.txt")
+    machine = nvml.one_h200()
+    machine.cuda = 13000
+    fake_nvml(machine)
+    assert installed.remedy_on(card(machine), "onnxruntime", "int8") is None
+    assert installed.remedy_on(Device(kind="cpu"), "pytorch", "fp32") is None
+    fake_nvml(nvml.no_permission())
+    assert installed.remedy_on(Device(kind="cuda"), "pytorch", "fp32") is None
+
+
+def test_tensorrts_libraries_alone_are_tensorrt(monkeypatch):
+    """As the extra brings them."""
+
+    def version(name):
+        if name == "tensorrt-cu13-libs":
+            return "10.13.3.9"
+        raise installed.PackageNotFoundError(name)
+
+    monkeypatch.setattr(installed, "version", version)
+    assert installed.installed_stack(with_torch=False).tensorrt == "10.13.3.9"
+
+
 def test_a_device_without_uuid_is_counted(fake_nvml, current):
     fake_nvml(nvml.four_p4())
     assert installed.unsupported_on(Device(kind="cuda", index=3), "pytorch", "fp16") is not None

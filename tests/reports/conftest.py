@@ -96,6 +96,8 @@ def document(
     started="2026-11-30T10:00:00Z",
     machine=R740,
     resumes=(),
+    nodes=(),
+    settings=None,
 ):
     """What pytest-benchmark and Benchrack's plugin write together."""
     return {
@@ -118,6 +120,8 @@ def document(
             "command": ["pytest"],
             "machine": machine,
             "resumes": list(resumes),
+            "nodes": list(nodes),
+            "settings": settings or {},
             "outcomes": [flatten(o) for o in outcomes],
         },
     }

@@ -49,6 +49,10 @@ def test_half_widths_are_relative(low, high, text):
     assert half_width(Interval(value=100.0, low=low, high=high)) == text
 
 
+def test_a_spread_that_is_no_interval_looks_different():
+    assert half_width(Interval(value=100.0, low=95.0, high=104.0), "~") == "~5.0 %"
+
+
 def test_zero_has_no_relative_interval():
     assert half_width(Interval(value=0.0, low=-1.0, high=1.0)) == ""
 

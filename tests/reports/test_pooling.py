@@ -7,10 +7,14 @@ import dataclasses
 import pytest
 
 from benchrack.journal import Header
+from benchrack.reports.accuracy import accuracy_table
 from benchrack.reports.latency import latency_table
 from benchrack.reports.pooling import modes_of_starts
 from benchrack.reports.records import load, of_session
+from benchrack.reports.scaling import device_scaling_table
+from benchrack.reports.tables import render_all
 from benchrack.reports.throughput import throughput_table
+from benchrack.results import Interval, World
 
 ONE_START = "± is of one process; fresh ones may differ by more (--set starts=6)."
 
@@ -104,6 +108,145 @@ def test_beside_rows_of_several_starts_it_is_said_of_the_others(session, make):
 def test_where_every_case_has_several_starts_it_is_not_said(session, make):
     notes = throughput_table(session([make.measured(rate) for rate in (10.0, 11.0)])).notes
     assert not any("one process" in note for note in notes)
+
+
+# Starts that are to be published --------------------------------------------------------------
+
+
+@pytest.fixture
+def to_publish(write_json):
+    """`to_publish(measurements)` are the results of a run with publish=true."""
+    settings = {"publish": True, "starts": 6}
+    return lambda found, *more: load([write_json("a.json", found, *more, settings=settings)])
+
+
+def starts_of(make, count, **more):
+    return [dataclasses.replace(make.measured(100.0, **more), start=n + 1) for n in range(count)]
+
+
+def test_six_valid_starts_can_be_published(to_publish, make):
+    table = throughput_table(to_publish(starts_of(make, 6)))
+    assert table.footnotes == ()
+    assert not table.rows[0][-1].invalid
+
+
+@pytest.mark.parametrize("spoilt", ["one is missing", "one is not valid", "one failed"])
+def test_fewer_valid_starts_are_marked_when_publishing(to_publish, make, spoilt):
+    starts, failed, others = starts_of(make, 6), [], []
+    if spoilt == "one is not valid":
+        starts[2] = dataclasses.replace(starts[2], reasons=("noisy: by 9 %",))
+        others = ["not valid, noisy: by 9 %"]
+    else:
+        del starts[2]
+    if spoilt == "one failed":
+        failed = [make.missed("failed", "it died")]
+    results = to_publish(starts, failed)
+    said = "not valid, too-few-starts: a published number needs 6, and 5 are valid"
+    after = ["another start: failed: it died"] if failed else []
+    assert list(throughput_table(results).footnotes) == [*others, said, *after]
+    assert throughput_table(results).rows[0][-1].invalid
+    assert said in render_all(results, "terminal")
+
+
+def test_without_publishing_few_starts_are_no_reason(write_json, make):
+    results = load([write_json("a.json", starts_of(make, 2), settings={"publish": False})])
+    assert throughput_table(results).footnotes == ()
+
+
+def test_accuracy_has_one_start_and_can_be_published(to_publish, make):
+    results = to_publish([make.measured(accuracy=make.shares(), trained=True)])
+    assert accuracy_table(results).footnotes == ()
+
+
+def test_a_case_that_gave_nothing_is_no_few_starts(to_publish, make):
+    results = to_publish([], [make.missed("unsupported", "no such card")])
+    assert throughput_table(results).footnotes == ("unsupported: no such card",)
+
+
+# Intervals that are none ----------------------------------------------------------------------
+
+TILDE = "~ in place of ±"
+
+
+@pytest.fixture
+def correlated(start):
+    """`correlated(number, rate)` is a start whose rounds were not independent in any blocks."""
+
+    def measured(number, rate):
+        found = start(number, rate)
+        steadiness = dataclasses.replace(found.steadiness, independent=False)
+        return dataclasses.replace(found, steadiness=steadiness)
+
+    return measured
+
+
+def test_the_spread_of_rounds_that_are_not_independent_looks_different(session, correlated, make):
+    table = throughput_table(session([correlated(1, 10.0), make.measured(20.0, batch_size=8)]))
+    assert rates(table) == ["10.00 ~0.8 %", "20.00 ±0.8 %"]
+    assert any(note.startswith(TILDE) for note in table.notes)
+    assert not table.rows[0][-1].invalid
+
+
+def test_where_all_are_independent_nothing_is_said_of_it(session, make):
+    notes = throughput_table(session([make.measured(10.0)])).notes
+    assert not any(TILDE in note for note in notes)
+
+
+def test_the_interval_of_six_starts_needs_none_of_each(session, correlated):
+    table = throughput_table(session([correlated(n, 10.0 + n / 100) for n in range(6)]))
+    assert table.rows[0][-1].spread.startswith("±")
+    assert not any(TILDE in note for note in table.notes)
+
+
+def test_what_is_relative_to_such_a_figure_is_marked_too(session, correlated, make):
+    found = [correlated(1, 10.0), make.measured(20.0, device_count=2)]
+    table = device_scaling_table(session(found))
+    speed_up = table.headers.index("speed-up")
+    assert table.rows[1][speed_up].spread.startswith("~")
+    assert any(note.startswith(TILDE) for note in table.notes)
+
+
+# Percentiles over starts ----------------------------------------------------------------------
+
+
+def test_a_percentile_is_shown_only_where_every_start_has_it(session, make):
+    """Without those that were too disturbed for one, the others would look too good."""
+
+    def starts(*p99s):
+        for number, p99 in enumerate(p99s, 1):
+            found = make.measured(p50=8.0)
+            known = p99 and Interval(value=p99, low=p99 - 1, high=p99 + 1)
+            latency = dataclasses.replace(found.latency, p90=Interval(value=9.0), p99=known)
+            yield dataclasses.replace(found, start=number, latency=latency)
+
+    table = latency_table(session([*starts(20.0, 21.0, 22.0)]))
+    assert table.rows[0][table.headers.index("p99 ms")].value == 21.0
+    table = latency_table(session([*starts(20.0, None, 22.0)]))
+    assert "p99 ms" not in table.headers
+    assert table.rows[0][table.headers.index("p90 ms")].value == 9.0
+    assert any("empty where a start has too few samples" in note for note in table.notes)
+
+
+# What is inside the time ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("transfer", "words"), [("include", "are inside"), ("exclude", "are not inside")]
+)
+def test_a_note_says_whether_copies_are_inside_where_that_does_not_differ(
+    session, make, transfer, words
+):
+    said = f"Copies to the device and back {words} the time."
+    one = session([make.measured(10.0, transfer=transfer)])
+    assert said in throughput_table(one).notes
+    assert said in latency_table(session([make.measured(p50=8.0, transfer=transfer)])).notes
+
+
+def test_where_it_differs_a_column_says_it(session, make):
+    both = [make.measured(rate, transfer=t) for rate, t in ((9.0, "include"), (10.0, "exclude"))]
+    table = throughput_table(session(both))
+    assert "copies" in table.headers
+    assert not any(note.startswith("Copies to") for note in table.notes)
 
 
 # Runs that resume one another -----------------------------------------------------------------
@@ -204,3 +347,20 @@ def test_a_chain_of_runs_is_one_sweep(write_json, start):
     table = throughput_table(load(paths))
     assert table.rows[0][2].value == "3"
     assert table.rows[0][-1].value == 101.0
+
+
+# Machines -------------------------------------------------------------------------------------
+
+
+def test_what_one_machine_could_not_do_is_no_miss_of_two(make, write_json):
+    """Two devices on each of two machines; a later run of one machine has too few for four."""
+    apart = dataclasses.replace(make.measured(360.0, device_count=4), world=World(ranks=4, nodes=2))
+    first = write_json("a.json", [apart], run="a", nodes=["here", "there"])
+    missed = make.missed("unsupported", "2 are used here", device_count=4)
+    second = write_json("b.json", [], [missed], run="b", started="2026-12-01T10:00:00Z")
+    table = throughput_table(load([first, second]))
+    assert [[str(cell) for cell in row][2:] for row in table.rows] == [
+        ["4", "1", "n/a [1]"],
+        ["4", "2", "360.0 ±0.8 %"],
+    ]
+    assert table.footnotes == ("unsupported: 2 are used here",)

@@ -19,6 +19,9 @@ from benchrack.results import Accuracy, Interval, Latency
 
 POINTS = built_in()
 STUDY, P40, MIGACZ = "dell-p40-vs-p4-2017", "dell-p40-2017", "migacz-gtc-2017"
+MLPERF, EXAMPLES = "mlperf-training-resnet50", "nvidia-deep-learning-examples"
+SCALE_OUT, DAWNBENCH = "dell-scale-up-vs-scale-out-2019", "dawnbench"
+NODES = ("", "2× ", "4× ")
 
 
 def series(name, quantity, **wanted):
@@ -37,13 +40,15 @@ def series(name, quantity, **wanted):
 
 
 def test_every_figure_has_its_source_and_how_far_to_trust_it():
-    assert len(POINTS) > 300
+    assert len(POINTS) > 450
     for point in POINTS:
         assert point.publication.source
         assert point.publication.framework
         assert point.confidence in "ABCD"
         assert point.quantity in QUANTITIES
-        assert point.card or point.quantity.startswith("top")
+        assert point.card or point.system or point.quantity.startswith("top")
+        # What was trained to, and on how many nodes, is said only of training.
+        assert point.node_count is None or point.quantity.startswith("training_")
 
 
 def test_no_figure_is_printed_twice():
@@ -160,13 +165,97 @@ def test_half_precision_of_the_v100_is_faster_than_single():
 
 
 def test_mlperf_of_the_study_s_servers():
-    rates = {p.where: p.value for p in POINTS if p.publication.name.startswith("mlperf")}
+    rates = {p.where: p.value for p in POINTS if p.publication.name.startswith("mlperf-inference")}
     assert rates["v0.5, DellEMC, R740_T4x4_tensorrt"] == 22438
     assert rates["v0.7, DellEMC, R740_T4x4_TRT"] == 23844.3
     assert rates["v1.0, DellEMC, R740_A100-PCIe-40GBx3_TRT"] == 96298.6
     assert rates["v0.7, DellEMC, C4140_QuadroRTX6000x4_TRT"] == 59130.1
     latencies = [p.value for p in POINTS if p.quantity == "latency_p90_ms"]
     assert 0.3 < min(latencies) < max(latencies) < 1.1
+
+
+# Training -------------------------------------------------------------------------------------
+
+
+def test_several_c4140_scale_as_the_reference_derives():
+    """2.01 and 3.96 times one of four cards; a run is as much shorter as images/s are more."""
+    found = {"quantity": "training_images_per_s", "card": "Tesla V100-SXM2-32GB"}
+    one, two, four = (series(MLPERF, **found, node_count=n)[0] for n in (1, 2, 4))
+    assert (one, two, four) == (5596, 11244, 22155)
+    assert (two / one, four / one) == pytest.approx((2.01, 3.96), abs=0.005)
+    minutes = [series(MLPERF, "training_time_min", system=f"{n}PowerEdge C4140") for n in NODES]
+    assert minutes == [[154.04], [76.59], [39.88]]
+    assert minutes[0][0] / minutes[1][0] == pytest.approx(two / one, rel=0.005)
+    assert {p.confidence for p in POINTS if p.publication.name == MLPERF} == {"D"}
+
+
+def test_scale_up_vs_scale_out_has_the_two_efficiencies_that_could_be_read():
+    points = [p for p in POINTS if p.publication.name == SCALE_OUT]
+    assert [(p.value, p.conditions) for p in points] == [
+        (97, "inside a node"),
+        (92, "across nodes"),
+    ]
+    assert {(p.quantity, p.model, p.precision, p.confidence) for p in points} == {
+        ("training_efficiency_percent", "", "", "A")
+    }
+
+
+def test_speed_ups_in_training_are_below_the_number_of_gpus():
+    speed_ups = [
+        p
+        for p in POINTS
+        if p.quantity == "training_images_per_s_relative" and p.relative_to == "one GPU"
+    ]
+    assert {p.device_count for p in speed_ups} == {4, 8, 16, 32}
+    assert all(0.6 < p.value / p.device_count < 1 for p in speed_ups)
+
+
+def test_training_on_eight_gpus_is_six_to_eight_times_as_fast_as_on_one():
+    """NVIDIA's and Lambda's examples; of eight H200 too."""
+    points = [p for p in POINTS if p.quantity == "training_images_per_s" and not p.conditions]
+    of_one = {
+        (p.publication.name, p.framework, p.card, p.precision): p.value
+        for p in points
+        if p.device_count == 1
+    }
+    ratios = [
+        p.value / of_one[key]
+        for p in points
+        if p.device_count == 8
+        and (key := (p.publication.name, p.framework, p.card, p.precision)) in of_one
+    ]
+    assert len(ratios) == 16
+    assert all(6.7 < ratio < 8 for ratio in ratios)
+
+
+def test_mixed_precision_is_no_half_precision_and_says_so():
+    points = [p for p in POINTS if p.publication.name == EXAMPLES and p.precision == "fp16"]
+    assert points
+    assert all("automatic mixed precision" in p.citation for p in points)
+    fp32, amp = (
+        series(EXAMPLES, "images_per_s", card="Tesla T4", precision=precision)
+        for precision in ("fp32", "fp16")
+    )
+    assert (fp32, amp) == ([98, 363, 420, 426, 415], [79, 652, 1128, 1190, 1198])
+
+
+def test_alexnet_in_training_runs_out_of_memory_where_it_did():
+    alexnet = series("mxnet-v100", "training_images_per_s", model="alexnet")
+    assert alexnet[-2:] == [1984.21, None]
+    assert series("mxnet-v100", "training_images_per_s", model="resnet50", batch_size=128) == [
+        363.69
+    ]
+
+
+def test_training_stands_beside_no_inference(session, own):
+    """DLE's 384 images/s of FP32 are training, 1229 at batch 128 inference."""
+    shown = published_tables(session(own(400.0, precision="fp32", model="resnet50")))
+    values = {row[table.headers.index("published")].value for table in shown for row in table.rows}
+    assert 1229 in values
+    assert not values & {384, 367, 412, 363.69}
+
+
+# Caveats --------------------------------------------------------------------------------------
 
 
 def test_caffes_alexnet_is_not_taken_for_torchvisions():
@@ -310,6 +399,15 @@ def test_speed_up_stands_beside_the_studys(session, own):
     assert {a for (a,) in rows(scaling, "measured")} == {"1.99"}
 
 
+def test_a_speed_up_over_what_is_not_valid_is_marked_beside_the_studys(session, own):
+    noisy = own(1000.0, reasons=("noisy: ±9 %",))
+    tables = published_tables(session(noisy, own(1990.0, device_count=2)))
+    scaling = next(t for t in tables if "devices" in t.title)
+    measured = [row[scaling.headers.index("measured")] for row in scaling.rows]
+    assert all(cell.invalid and cell.notes for cell in measured)
+    assert any("relative to another figure, which is not valid" in n for n in scaling.footnotes)
+
+
 def test_what_was_not_printed_so_is_computed_and_said_to_be():
     points = [p for p in POINTS if p.publication.name == STUDY and p.where == "figure 1"]
     rates = [p for p in points if p.quantity == "images_per_s_relative"]
@@ -352,6 +450,20 @@ def test_latency_stands_beside_mlperfs(session, own):
     assert ["2.500", "1.086", "NVIDIA T4"] in rows(table, "measured", "published", "published: on")
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_dawnbenchs_latencies_stand_beside_any_precision_and_say_so(session, own, precision):
+    """Its entries' precision is not known."""
+    measured = own(p50=2.0, model="resnet50", batch_size=1, precision=precision)
+    (table,) = published_tables(session(measured))
+    beside = [row for row in table.rows if row[-1].text == "Tesla P4"]
+    place = table.headers.index("published")
+    assert [row[place].text for row in beside] == ["4.218", "2.270", "1.544", "1.433"]
+    assert {row[place - 1].value for row in beside} == {2.0}
+    notes = {table.footnotes[row[place].notes[0] - 1] for row in beside}
+    assert all("the precision is the entry's own choice; mean or median" in n for n in notes)
+    assert any("top-5 93.73 %" in note for note in notes)
+
+
 def test_what_is_not_valid_stays_so_beside_others(session, own):
     (table,) = published_tables(session(own(6000.0, reasons=("noisy: ±9 %",))))
     measured = [row[table.headers.index("measured")] for row in table.rows]
@@ -381,3 +493,43 @@ def test_data_formats_hold_ones_own_records_alone(write_json, own):
     shown = runner.invoke(cli, ["report", str(path), "--published"])
     assert shown.exit_code == 0
     assert "6410" in shown.output
+
+
+# The list of what is published ----------------------------------------------------------------
+
+
+def listed(*names):
+    return CliRunner().invoke(cli, ["list", "published", *names])
+
+
+def test_publications_are_listed_with_how_far_to_trust_them():
+    shown = listed()
+    assert shown.exit_code == 0
+    lines = shown.output.splitlines()
+    for name in {p.publication.name for p in POINTS}:
+        assert sum(line.startswith(f"{name} ") for line in lines) == 1
+    (study,) = (line.split() for line in lines if line.startswith(STUDY))
+    assert study[-4:] == ["2017-07", "46", "A", "D"]
+
+
+def test_a_named_publication_is_shown_with_every_figure_and_its_source():
+    shown = listed(SCALE_OUT, DAWNBENCH)
+    assert shown.exit_code == 0
+    assert "Source: white paper, 52 pages" in shown.output
+    assert "within 7.8 % of one node" in shown.output
+    figures = [line.split() for line in shown.output.splitlines() if line.startswith("training_")]
+    assert ["training_efficiency_percent", "Tesla", "P100-PCIE-16GB", "97", "A"] in [
+        words[:5] for words in figures
+    ]
+    assert "images/s in training" in shown.output  # what the quantity is
+    assert "1.5439" in shown.output
+
+
+def test_what_ran_out_of_memory_is_listed_as_that():
+    assert "out of memory" in listed("mxnet-v100").output
+
+
+def test_an_unknown_publication_names_the_known():
+    shown = listed("dawnbensh")
+    assert shown.exit_code == 2
+    assert "unknown publication 'dawnbensh'. Did you mean 'dawnbench'?" in shown.output

@@ -126,6 +126,68 @@ def test_the_baseline_is_of_the_same_run(write_json, on_cards):
     assert column(table, "speed-up")[1].text == "1.80"
 
 
+def test_the_baseline_that_a_later_run_measured_again_is_the_one(write_json, on_cards):
+    """Of the first run one device was not valid, and two were not measured again."""
+    noisy = on_cards(50.0, reasons=("noisy: ±9 %",))
+    first = write_json("a.json", [noisy, on_cards(180.0, 2)], run="a")
+    second = write_json(
+        "b.json", [on_cards(100.0)], run="b", started="2026-12-01T10:00:00Z", resumes=["a"]
+    )
+    speed_up = column(device_scaling_table(load([first, second])), "speed-up")
+    assert [(cell.text, cell.invalid) for cell in speed_up] == [("1.00", False), ("1.80", False)]
+
+
+def test_the_baseline_of_a_run_that_resumes_one_that_resumes_another(make, write_json, on_cards):
+    """Four devices were measured last, one of them first; other runs of the machine are others."""
+    there = make.missed("resumed", "has a valid record in a.json", batch_size=128)
+    four = on_cards(390.0, 4)
+    days = [f"2026-12-0{n}T10:00:00Z" for n in range(1, 5)]
+    files = [
+        write_json("a.json", [on_cards(100.0)], run="a", started=days[0]),
+        write_json("b.json", [], [there], run="b", started=days[1], resumes=["a"]),
+        write_json("c.json", [four], run="c", started=days[2], resumes=["b"]),
+        write_json("d.json", [on_cards(10.0)], run="d", started=days[3]),
+    ]
+    assert column(device_scaling_table(load(files)), "speed-up")[1].text == "3.90"
+
+
+def test_the_baseline_has_the_same_version_of_its_engine(write_json, on_cards):
+    """The framework was updated between a run and the one that resumes it."""
+    newer = on_cards(150.0)
+    newer = dataclasses.replace(newer, engine=dataclasses.replace(newer.engine, version="2"))
+    first = write_json("a.json", [on_cards(100.0), on_cards(180.0, 2)], run="a")
+    second = write_json("b.json", [newer], run="b", started="2026-12-01T10:00:00Z", resumes=["a"])
+    table = device_scaling_table(load([first, second]))
+    assert column(table, "speed-up")[1].text == "1.80"
+
+
+def test_a_start_that_was_measured_again_is_no_baseline(write_json, on_cards):
+    def start(rate, n, **more):
+        return dataclasses.replace(on_cards(rate, **more), start=n)
+
+    bad = start(300.0, 2, reasons=("throttled: hot",))
+    first = write_json("a.json", [start(100.0, 1), bad, on_cards(180.0, 2)], run="a")
+    second = write_json(
+        "b.json", [start(100.0, 2)], run="b", started="2026-12-01T10:00:00Z", resumes=["a"]
+    )
+    two = column(device_scaling_table(load([first, second])), "speed-up")[1]
+    assert (two.text, two.invalid) == ("1.80", False)
+
+
+def test_two_machines_are_not_one_with_as_many_devices(write_json, on_cards):
+    """Four devices of one machine, and two of each of two."""
+    apart = on_cards(360.0, 4)
+    apart = dataclasses.replace(apart, world=dataclasses.replace(apart.world, nodes=2))
+    first = write_json("a.json", [on_cards(100.0), on_cards(390.0, 4)], run="a")
+    second = write_json(
+        *("b.json", [on_cards(100.0), apart]), run="b", started="2026-12-01T10:00:00Z"
+    )
+    table = device_scaling_table(load([first, second]))
+    assert [c.value for c in column(table, "machines")] == [1, 1, 2]
+    assert [c.value for c in column(table, "images/s")] == [100.0, 390.0, 360.0]
+    assert [c.text for c in column(table, "speed-up")] == ["1.00", "3.90", "3.60"]
+
+
 def test_machines_and_engines_are_no_baselines_of_each_other(write_json, make, on_cards):
     first = write_json("a.json", [on_cards(100.0)], run="a")
     second = write_json("b.json", [on_cards(180.0, 2)], run="b", machine=make.LAPTOP)
@@ -136,8 +198,9 @@ def test_a_speed_up_over_what_is_not_valid_is_marked(session, on_cards):
     table = device_scaling_table(
         session([on_cards(100.0, reasons=("noisy: ±9 %",)), on_cards(180.0, 2)])
     )
-    one, two = column(table, "speed-up")
-    assert (one.invalid, two.invalid) == (False, True)
+    for header in ("speed-up", "efficiency %"):
+        one, two = column(table, header)
+        assert (one.invalid, two.invalid) == (False, True)
     assert "relative to one device, whose figure is not valid" in table.footnotes
 
 
@@ -151,8 +214,12 @@ def test_a_speed_up_of_what_is_not_valid_is_marked_at_its_rate(session, on_cards
 
 def test_where_the_devices_were_is_a_footnote(session, on_cards):
     places = ("cuda:0 Tesla P4, slot 1, NUMA node 0", "cuda:1 Tesla P4, slot 4, NUMA node 1")
-    table = device_scaling_table(session([on_cards(100.0), on_cards(190.0, 2, placement=places)]))
-    assert table.footnotes == (f"2 devices: {places[0]}; {places[1]}",)
+    one = dataclasses.replace(on_cards(100.0), placement=places[0])
+    table = device_scaling_table(session([one, on_cards(190.0, 2, placement=places)]))
+    assert table.footnotes == (
+        f"1 device: {places[0]}",
+        f"2 devices: {places[0]}; {places[1]}",
+    )
 
 
 def test_parts_of_a_cpu_are_measured_by_their_threads(session, make):
@@ -245,6 +312,37 @@ def test_batches_over_a_batch_1_that_is_not_valid_are_marked(session, on_cards):
     assert "relative to batch 1, whose figure is not valid" in table.footnotes
 
 
+def test_batches_are_over_the_batch_1_that_a_later_run_measured_again(write_json, on_cards):
+    noisy = on_cards(5.0, batch_size=1, reasons=("noisy: ±9 %",))
+    first = write_json("a.json", [noisy, *(on_cards(100.0, 1, b) for b in BATCHES[1:])], run="a")
+    second = write_json(
+        *("b.json", [on_cards(10.0, batch_size=1)]),
+        run="b",
+        started="2026-12-01T10:00:00Z",
+        resumes=["a"],
+    )
+    row = batch_scaling_table(load([first, second])).rows[0]
+    assert [(cell.text, cell.invalid) for cell in row[2:]] == [
+        ("1.00", False),
+        *[("10.00", False)] * (len(BATCHES) - 1),
+    ]
+
+
+def test_watts_over_a_batch_1_that_is_not_valid_are_marked(session, on_cards):
+    per_watt = (20.0, 10.0)
+    first = on_cards(10.0, batch_size=1, per_watt=per_watt, reasons=("noisy: ±9 %",))
+    others = (on_cards(99.0, 1, b, per_watt=per_watt) for b in BATCHES[1:])
+    table = batch_power_table(session([first, *others]))
+    assert all(cell.invalid for cell in table.rows[0][2:])
+    assert "relative to batch 1, whose figure is not valid" in table.footnotes
+
+
+def test_watts_over_one_device_that_is_not_valid_are_marked(session, on_cards):
+    one = on_cards(100.0, per_watt=(20.0, 10.0), reasons=("noisy: ±9 %",))
+    table = device_scaling_table(session([one, on_cards(180.0, 2, per_watt=(20.0, 9.0))]))
+    assert [cell.invalid for cell in column(table, "relative")] == [False, True]
+
+
 def test_device_counts_are_rows_of_their_own(session, on_cards):
     table = batch_scaling_table(
         session([on_cards(10.0 * b**0.5 * n, n, b) for n in (1, 2) for b in BATCHES])
@@ -277,9 +375,11 @@ def test_what_the_meters_saw_of_memory_comes_first(session, on_cards):
     assert column(power_table(session([seen])), "memory GiB")[0].value == 5.5
 
 
-def test_memory_alone_is_no_table(session, make):
-    """It is in every record, and a run without meters has its two tables."""
+def test_memory_is_shown_without_a_meter(session, make):
+    """As of a CPU whose RAPL may not be read: each row that has a footprint."""
     footprint = Footprint(peak_gib=3.25, batches_gib=1.0)
-    assert (
-        power_table(session([dataclasses.replace(make.measured(9.0), footprint=footprint)])) is None
-    )
+    known = dataclasses.replace(make.measured(9.0), footprint=footprint)
+    table = power_table(session([known, make.measured(7.0, model="vgg16")]))
+    assert table.title == "Throughput against memory"
+    assert texts(table) == [["resnet50", "pytorch-fp32", "1", "9.000 ±0.8 %", "3.250"]]
+    assert power_table(session([make.measured(9.0)])) is None

@@ -394,6 +394,53 @@ def test_power_shows_what_meters_measured(session, make):
     assert "longer window" in table.footnotes[0]
 
 
+def test_energy_of_an_image_and_idle_power_have_their_uncertainty(session, make):
+    power = Power(
+        meters=("nvml",),
+        energy_j=700.0,
+        energy_uncertainty_j=21.0,
+        energy_per_image_j=0.7,
+        average_power_w=70.0,
+        idle_power_w=20.0,
+        idle_power_spread_w=0.1,
+    )
+    table = power_table(session([dataclasses.replace(make.measured(100.0), power=power)]))
+    assert str(column(table, "J/image")[0]) == "0.7000 ±3.0 %"
+    assert str(column(table, "idle W")[0]) == "20.00 ±0.5 %"
+    assert column(table, "J/image")[0].value == 0.7
+    assert [note for note in table.notes if note.startswith("Idle power ±")]
+    assert table.title == "Throughput against power"
+
+
+def test_energy_without_an_uncertainty_is_shown_without(session, make):
+    power = Power(meters=("lab",), energy_j=700.0, energy_per_image_j=0.7, idle_power_w=20.0)
+    table = power_table(session([dataclasses.replace(make.measured(100.0), power=power)]))
+    assert str(column(table, "J/image")[0]) == "0.7000"
+    assert str(column(table, "idle W")[0]) == "20.00"
+
+
+def test_the_whole_system_has_columns_of_its_own(session, make):
+    power = Power(
+        meters=("wall",),
+        system_meter="wall",
+        system_energy_j=4000.0,
+        system_energy_uncertainty_j=80.0,
+        system_power_w=400.0,
+        system_idle_power_w=150.0,
+        system_idle_power_spread_w=3.0,
+        system_images_per_s_per_w=0.25,
+        system_images_per_s_per_w_above_idle=0.4,
+    )
+    table = power_table(session([dataclasses.replace(make.measured(100.0), power=power)]))
+    assert table.headers[4:] == (
+        "system W",
+        "system idle W",
+        "system images/s/W",
+        "system above idle",
+    )
+    assert texts(table)[0][4:] == ["400.0 ±2.0 %", "150.0 ±2.0 %", "0.2500", "0.4000"]
+
+
 # Drawing --------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import gc
 import warnings
+import weakref
 from contextlib import closing
 
 import numpy as np
@@ -14,7 +15,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from benchrack.comparison import check_outputs  # noqa: E402
 from benchrack.errors import UnsupportedError  # noqa: E402
 from benchrack.plugins.backends import onnx_graphs  # noqa: E402
-from benchrack.plugins.backends import onnxruntime as ort_backend  # noqa: E402
+from benchrack.plugins.backends import pytorch as torch_backend  # noqa: E402
 from benchrack.processors import INTEGER_DOT_PRODUCT, instruction_sets  # noqa: E402
 from benchrack.types import Device  # noqa: E402
 
@@ -68,6 +69,39 @@ def test_fp32_is_reported_as_asked(plugins, request_for, images, backend):
     assert engine.precision == "fp32"
     assert engine.deviations == ()
     assert engine.low_precision_nodes == engine.compute_nodes
+
+
+def deviations(plugins, request):
+    with closing(plugins.backend("pytorch-fp32").prepare(request)) as session:
+        return session.engine.deviations
+
+
+@pytest.mark.parametrize("name", ["DNNL_DEFAULT_FPMATH_MODE", "ONEDNN_DEFAULT_FPMATH_MODE"])
+@pytest.mark.parametrize("mode", ["BF16", "F16", "tf32", "ANY"])
+def test_fp32_that_onednn_may_round_is_named(plugins, request_for, monkeypatch, name, mode):
+    monkeypatch.setenv(name, mode)
+    said = f"{name}={mode} lets oneDNN round products of FP32: unset it"
+    assert deviations(plugins, request_for()) == (said,)
+    device = request_for().device
+    assert f"({name}={mode})" in plugins.backend("pytorch-fp32").runs_as(device)
+    assert name not in plugins.backend("pytorch-bf16").runs_as(device)
+
+
+@pytest.mark.parametrize("modes", [("STRICT", "BF16"), ("", "STRICT"), ("", "")])
+def test_fp32_that_onednn_may_not_round_is_as_asked(plugins, request_for, monkeypatch, modes):
+    """oneDNN's own name for the variable counts before its older one."""
+    monkeypatch.setenv("ONEDNN_DEFAULT_FPMATH_MODE", modes[0])
+    monkeypatch.setenv("DNNL_DEFAULT_FPMATH_MODE", modes[1])
+    assert deviations(plugins, request_for()) == ()
+
+
+def test_a_closed_session_holds_no_weights(plugins, request_for):
+    session = plugins.backend("pytorch-fp32").prepare(request_for())
+    weights = weakref.ref(session.loaded.module)
+    session.close()
+    gc.collect()
+    assert weights() is None
+    assert session.loaded.parameters > 0
 
 
 @pytest.mark.skipif(
@@ -161,23 +195,52 @@ def test_a_cuda_device_that_torch_can_not_use_is_unsupported_with_the_reason(plu
     assert "CUDA" in reason
 
 
-def test_two_onnxruntime_distributions_over_each_other_are_named(monkeypatch):
-    versions = {"onnxruntime": "1.32.0", "onnxruntime-gpu": "1.31.1"}
-    monkeypatch.setattr(ort_backend, "version", versions.__getitem__)
-    reason = ort_backend.unsupported(Device(kind="cpu"), "fp32")
-    assert "onnxruntime 1.32.0 and onnxruntime-gpu 1.31.1 are installed over each other" in reason
-    assert "pip uninstall" in reason
+@pytest.mark.parametrize(
+    ("capability", "words"),
+    [((6, 1), "computes in FP32 what it stores in FP16"), ((7, 0), "computes in FP16")],
+)
+def test_fp16_without_tensor_cores_is_expected_in_fp32(plugins, monkeypatch, capability, words):
+    """As PyTorch has cuDNN compute it on a P4 or P40."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
+    device = Device(kind="cuda", index=1)
+    assert words in plugins.backend("pytorch-fp16").runs_as(device)
+    assert plugins.backend("pytorch-fp32").runs_as(device) == "eager, computes in FP32"
 
 
-def test_int8_on_a_card_needs_tensorrt(monkeypatch):
-    """The CUDA provider has no integer convolutions: a label alone would make FP32 INT8."""
-    monkeypatch.setattr(
-        onnxruntime, "get_available_providers", lambda: ["CUDAExecutionProvider"], raising=True
-    )
-    monkeypatch.setattr(ort_backend, "unsupported_on", lambda *arguments: None, raising=False)
-    reason = ort_backend.unsupported(Device(kind="cuda", name="Tesla T4"), "int8")
-    assert "needs TensorRT" in reason
-    assert "benchrack[tensorrt]" in reason
+@pytest.mark.parametrize("backend", ["pytorch-fp32", "onnxruntime-int8"])
+def test_an_engine_says_what_it_was_built_of(plugins, request_for, images, backend):
+    """Equal in each session: facts of the build and of the threads, no figures."""
+    first, second = (run(plugins, backend, request_for(), images)[0].build for _ in range(2))
+    assert first == second
+    assert all(isinstance(fact, str) and 0 < len(fact) < 1000 for fact in first)
+
+
+def test_pytorch_says_its_libraries_and_threads(plugins, request_for, images):
+    engine, _ = run(plugins, "pytorch-fp32", request_for(threads=2), images)
+    facts = engine.build
+    assert f"commit {torch.version.git_version}" in facts
+    assert any(fact.startswith("built with") and "BUILD_TYPE=Release" in fact for fact in facts)
+    assert any(fact.endswith(" 2 threads") and not fact.startswith("inter") for fact in facts)
+    assert f"inter-op {torch.get_num_interop_threads()} threads" in facts
+    assert not any("=OFF" in fact or "cuDNN" in fact for fact in facts)  # not used on the CPU
+
+
+@pytest.mark.skipif(torch.version.cuda is None, reason="a build of PyTorch without CUDA")
+def test_on_a_card_pytorch_says_the_libraries_that_it_loaded():
+    """It links cuDNN, and so loads it also here, where no card is."""
+    facts = list(torch_backend._build(on_cpu=False))
+    number = torch.backends.cudnn.version()  # 92400, of 9.24.0
+    version = f"{number // 10_000}.{number % 10_000 // 100}.{number % 100}"
+    assert f"CUDA {torch.version.cuda}" in facts
+    assert f"cuDNN {version}" in facts
+    assert any(fact.startswith("CUDA runtime ") for fact in facts)
+    assert any(fact.startswith("cuBLAS ") for fact in facts)
+
+
+def test_onnxruntime_says_its_build_and_threads(plugins, request_for, images):
+    engine, _ = run(plugins, "onnxruntime-fp32", request_for(threads=2), images)
+    assert "build type=Release" in engine.build[0]
+    assert engine.build[1:] == ("intra-op 2 threads", "inter-op 1 threads")
 
 
 @pytest.mark.parametrize(
@@ -217,3 +280,18 @@ def test_the_framework_is_described_without_importing_it(plugins):
         assert dataclasses.is_dataclass(backend)
         assert backend.requires
         assert backend.summary
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
+def test_what_falls_back_is_known_beforehand(plugins, request_for, monkeypatch, precision):
+    """What doctor says is what the session says, on a CPU with that arithmetic and without."""
+    from benchrack.plugins.backends import pytorch
+
+    backend, device = plugins.backend(f"pytorch-{precision}"), request_for().device
+    for native, rounding in ((True, None), (False, "DNNL_DEFAULT_FPMATH_MODE=BF16")):
+        monkeypatch.setattr(pytorch, "_computes_on_cpu", lambda asked, native=native: native)
+        monkeypatch.setattr(pytorch, "_rounding", lambda rounding=rounding: rounding)
+        with closing(backend.prepare(request_for())) as session:
+            expected = backend.falls_back(device)
+            assert session.engine.deviations == ((expected,) if expected else ())
+            assert (expected is None) is native

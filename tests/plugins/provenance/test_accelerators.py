@@ -78,8 +78,6 @@ def test_no_card(fake_nvml):
     [
         (nvml.no_driver, "no NVIDIA driver"),
         (nvml.driver_mismatch, "different driver versions"),
-        (nvml.no_permission, "may not ask"),
-        (lambda: nvml.lost_card(at_s=0.0), "GPU is lost"),
     ],
 )
 def test_cards_that_can_not_be_read(fake_nvml, machine, why):
@@ -88,3 +86,39 @@ def test_cards_that_can_not_be_read(fake_nvml, machine, why):
     assert facts["name"] == []
     assert why in facts["absent"]
     assert fake.library.users == 0
+
+
+def test_a_lost_card_is_recorded_beside_the_healthy_ones(fake_nvml):
+    fake = fake_nvml(nvml.lost_card(at_s=0.0))
+    facts = gather()
+    assert facts["name"] == ["Tesla P4", None]
+    assert facts["power_limit_w"] == [75.0, None]
+    assert facts["uuid_hash"][0]
+    assert facts["uuid_hash"][1] is None
+    healthy, lost = facts["fault"]
+    assert healthy is None
+    assert "GPU is lost" in lost
+    assert facts["driver"] == "570.86.15"
+    assert fake.library.users == 0
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_fact_of_each_card_stands_at_the_cards_place(fake_nvml, order):
+    cards = [nvml.p4(0x3B, lost_at_s=-1.0), nvml.p4(0x5E)][::order]
+    fake_nvml(nvml.Machine(cards=cards))
+    facts = gather()
+    names = [None, "Tesla P4"][::order]
+    assert facts["name"] == names
+    assert {len(column) for column in facts.values() if isinstance(column, list)} == {2}
+
+
+def test_cards_that_may_not_be_read_are_recorded_so(fake_nvml):
+    fake_nvml(nvml.no_permission())
+    facts = gather()
+    assert (facts["name"], facts["uuid_hash"]) == ([None], [None])
+    assert "may not ask" in facts["fault"][0]
+
+
+def test_healthy_cards_have_no_fault(fake_nvml):
+    fake_nvml(nvml.four_p4())
+    assert "fault" not in gather()

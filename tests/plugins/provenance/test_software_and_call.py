@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import types
 
 import pytest
 
@@ -14,52 +13,31 @@ from benchrack.plugins.provenance import call, software
 def test_versions_come_without_importing_frameworks():
     code = (
         "import sys; from benchrack.plugins.provenance import software, call;"
-        "facts = software.gather() | call.gather(); print(facts['pytest'], 'torch_cuda' in facts);"
+        "facts = software.gather() | call.gather(); print(facts['pytest']);"
         "print(sorted({'torch', 'numpy', 'onnxruntime', 'pynvml'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == [f"{pytest.__version__} False", "[]"]
+    assert done.stdout.splitlines() == [pytest.__version__, "[]"]
 
 
-def torch_like(initialized):
-    return types.SimpleNamespace(
-        cuda=types.SimpleNamespace(
-            is_initialized=lambda: initialized, get_arch_list=lambda: ["sm_61", "sm_70"]
-        ),
-        version=types.SimpleNamespace(cuda="12.6", git_version="e2d141d"),
-        __config__=types.SimpleNamespace(show=lambda: "PyTorch built with:\n  - GCC 11.2\n"),
-        backends=types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 90501)),
-        get_num_threads=lambda: 8,
-        get_num_interop_threads=lambda: 2,
-    )
+@pytest.mark.parametrize(
+    "distribution",
+    [
+        *("tensorrt", "tensorrt-libs", "tensorrt-cu11-libs", "tensorrt-cu12", "tensorrt-cu12-libs"),
+        *("tensorrt-cu13-libs", "nvidia-cudnn-cu13", "nvidia-cudnn-cu11", "onnxruntime-gpu"),
+    ],
+)
+def test_the_libraries_of_a_card_have_versions_by_any_name(monkeypatch, distribution):
+    """`benchrack[tensorrt]` brings tensorrt-cu13-libs and nothing else of TensorRT."""
 
+    def version(name):
+        if name != distribution:
+            raise software.metadata.PackageNotFoundError(name)
+        return "10.13.3.9"
 
-def test_an_imported_torch_is_asked_for_its_build(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", torch_like(initialized=True))
+    monkeypatch.setattr(software.metadata, "version", version)
     facts = software.gather()
-    assert (facts["torch_cuda"], facts["torch_git"]) == ("12.6", "e2d141d")
-    assert facts["torch_build"] == "PyTorch built with: - GCC 11.2"
-    assert (facts["torch_cudnn"], facts["torch_architectures"]) == (90501, ["sm_61", "sm_70"])
-    threads = call.gather()
-    assert (threads["torch_threads"], threads["torch_interop_threads"]) == (8, 2)
-
-
-def test_libraries_of_the_card_are_not_loaded_for_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", torch_like(initialized=False))
-    facts = software.gather()
-    assert (facts["torch_cudnn"], facts["torch_architectures"]) == (None, None)
-
-
-def test_the_real_torch_can_be_asked():
-    torch = pytest.importorskip("torch")
-    facts = software.gather()
-    assert facts["torch_cuda"] == torch.version.cuda
-    assert "PyTorch built with" in facts["torch_build"]
-
-
-def test_the_real_onnxruntime_can_be_asked():
-    pytest.importorskip("onnxruntime")
-    assert "CPUExecutionProvider" in software.gather()["onnxruntime_providers"]
+    assert facts[distribution.replace("-", "_")] == "10.13.3.9"
 
 
 def test_only_variables_that_matter_and_no_secrets():
@@ -70,6 +48,7 @@ def test_only_variables_that_matter_and_no_secrets():
         "CUDA_VISIBLE_DEVICES": "0,1",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "NVIDIA_TF32_OVERRIDE": "0",
+        "LD_LIBRARY_PATH": "/opt/tensorrt-8.6/lib",
         "AWS_SECRET_ACCESS_KEY": "hidden",
         "HF_TOKEN": "hidden",
         "CUDA_TOKEN": "hidden",
@@ -83,6 +62,7 @@ def test_only_variables_that_matter_and_no_secrets():
         "CUDA_DEVICE_ORDER=PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES=0,1",
         "KMP_AFFINITY=compact",
+        "LD_LIBRARY_PATH=/opt/tensorrt-8.6/lib",
         "MKL_NUM_THREADS=4",
         "NVIDIA_TF32_OVERRIDE=0",
         "OMP_NUM_THREADS=8",

@@ -1,0 +1,85 @@
+"""What runs beside a measurement: the host is watched, and the meters have their window."""
+
+from __future__ import annotations
+
+import dataclasses
+from contextlib import AbstractContextManager
+
+from benchrack import measurement, results
+from benchrack.bench import Bench
+from benchrack.metering import Window, power_of
+from benchrack.rotation import Rotation
+from benchrack.surroundings import Watch, watched
+from benchrack.types import Session
+
+UNREACHABLE = -1.0  # an interval that no rounds have: only the time limit ends them
+
+
+def host_watched(bench: Bench, session: Session) -> AbstractContextManager[Watch]:
+    """Watch host and device around a measurement."""
+    return watched(bench.device, session.engine.threads or bench.threads, bench.cpu_times)
+
+
+def power(
+    bench: Bench,
+    batches: Rotation,
+    batch_s: float,
+    metered: Window | None = None,
+    images: int = 0,
+) -> results.Power | None:
+    """Energy over the metered rounds, or over a pass of its own where there were none, or they were
+    too short for a sensor; the cards' conditions in both."""
+    opened, peers = bench.meters, bench.peers
+    needed_s = bench.settings.limit_power_window * opened.minimum_window_s
+    enough = metered is not None and _seconds(metered) >= needed_s
+    # Peers run another pass together, or none, whichever of them has the meters.
+    wanted, needed_s = peers.most(bool(opened.meters) and not enough, needed_s)
+    rounds = None
+    if wanted:
+        bench.progress("measuring energy")
+        longer = dataclasses.replace(
+            bench.settings, time_limit_s=1.2 * needed_s, interval=UNREACHABLE
+        )
+        with opened.window() as longer_window:
+            before = batches.steps
+            measurement.measure_rounds(
+                batches.step,
+                batches.session.synchronize,
+                longer,
+                bench.clock,
+                batch_s,
+                peers=peers,
+            )
+            images = (batches.steps - before) * batches.batch_size
+        rounds, metered = metered, longer_window
+    if metered is None or not (opened.meters or opened.absent):
+        return None
+    window_s = _seconds(metered)
+    return power_of(
+        metered,
+        opened,
+        bench.idle,
+        device_kind=bench.device.kind,
+        images_per_s=peers.size * images / window_s if window_s > 0 else None,
+        rounds=rounds,
+    )
+
+
+def conditions(bench: Bench, metered: Window) -> results.Power | None:
+    """The cards' conditions in a window that is no measurement of speed, and power and energy if it
+    was long enough; nothing is told per image."""
+    opened = bench.meters
+    if not (opened.meters or opened.absent):
+        return None
+    return power_of(
+        metered,
+        opened,
+        bench.idle,
+        device_kind=bench.device.kind,
+        images_per_s=None,
+        flagged=False,
+    )
+
+
+def _seconds(metered: Window) -> float:
+    return (metered.stop_s or 0.0) - metered.start_s
