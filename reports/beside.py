@@ -27,8 +27,9 @@ from benchrack.reports.numbers import figure, half_width, percent
 from benchrack.reports.pooling import Pool, over_starts, pool, rates_of
 from benchrack.reports.power import RATE
 from benchrack.reports.published import Point, built_in
+from benchrack.reports.ratios import per_watt_ratio_cell, rate_ratio_cell
 from benchrack.reports.records import Results
-from benchrack.reports.scaling import baseline, per_watt_cell, speed_up_cell
+from benchrack.reports.scaling import baseline
 from benchrack.results import Accuracy, Interval, Latency
 from benchrack.types import Case
 
@@ -81,10 +82,10 @@ def _ratios(results: Results, points: Sequence[Point], axis: Axis) -> list[Figur
         return baseline(results, p, _first(p.case, axis))
 
     def ratio(p: Pool) -> Cell:
-        return speed_up_cell(p, one(p))
+        return rate_ratio_cell(p, one(p))
 
     def per_watt(p: Pool) -> Cell:
-        return per_watt_cell(p, one(p))
+        return per_watt_ratio_cell(p, one(p))
 
     rates = [*_of("images_per_s", points), *_of("images_per_s_relative", points)]
     per_watts = _of("images_per_s_per_w_above_idle_relative", points)

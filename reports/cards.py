@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from benchrack.errors import ResultsError
 from benchrack.reports.layout import (
     BATCH,
-    EMPTY,
     Cell,
     Column,
     Table,
@@ -25,12 +24,15 @@ from benchrack.reports.layout import (
     whole,
     words,
 )
-from benchrack.reports.numbers import half_width
-from benchrack.reports.pooling import Pool, over_starts, pool, rates_of, sign_of
+from benchrack.reports.pooling import Pool, pool
 from benchrack.reports.power import RATE, column, median_of
+from benchrack.reports.ratios import (
+    PER_WATT_ABOVE_IDLE,
+    doubtful,
+    per_watt_ratio_cell,
+    rate_ratio_cell,
+)
 from benchrack.reports.records import Results
-from benchrack.reports.scaling import PER_WATT_ABOVE_IDLE, relative_per_watt
-from benchrack.results import Interval
 
 
 def cards_table(results: Results, relative_to: str | None = None) -> Table | None:
@@ -58,10 +60,10 @@ def cards_table(results: Results, relative_to: str | None = None) -> Table | Non
         return None
 
     def ratio(p: Pool) -> Cell:
-        return _ratio_cell(p, bases[id(p)])
+        return rate_ratio_cell(p, bases[id(p)])
 
     def per_watt(p: Pool) -> Cell:
-        return _per_watt_cell(p, bases[id(p)])
+        return per_watt_ratio_cell(p, bases[id(p)])
 
     keys = [key for key in key_columns(shown) if key.header not in ("device", "devices")]
     return listed(
@@ -125,46 +127,6 @@ def _engine(p: Pool) -> str:
     return p.engine.name if p.engine else ""
 
 
-def _ratio_cell(p: Pool, base: Pool) -> Cell:
-    rates, ones = rates_of(p.starts), rates_of(base.starts)
-    if not rates or not ones:
-        return EMPTY
-    if p is base:
-        return Cell(text="1.00", value=1.0)
-    ratio = _ratio(over_starts(rates), over_starts(ones))
-    if ratio is None:
-        return EMPTY
-    return Cell(
-        text=f"{ratio.value:.2f}",
-        spread=half_width(ratio, sign_of(p.starts, base.starts)),
-        value=ratio.value,
-        invalid=_doubtful(p, base),
-    )
-
-
-def _ratio(rate: Interval, base: Interval) -> Interval | None:
-    """With the bounds that the bounds of both allow."""
-    if rate.value <= 0 or base.value <= 0:
-        return None
-    return Interval(
-        value=rate.value / base.value,
-        low=rate.low / base.high if rate.low is not None and base.high else None,
-        high=rate.high / base.low if rate.high is not None and base.low else None,
-    )
-
-
-def _per_watt_cell(p: Pool, base: Pool) -> Cell:
-    ratio = relative_per_watt(p, base)
-    if ratio is None:
-        return EMPTY
-    return Cell(text=f"{ratio:.2f}", value=ratio, invalid=_doubtful(p, base))
-
-
-def _doubtful(p: Pool, base: Pool) -> bool:
-    """Whether a figure that may be valid itself is relative to one that is not."""
-    return p is not base and bool(base.reasons)
-
-
 def _notes(base: str, shown: Sequence[Pool]) -> list[str]:
     per_watt = any(median_of(p.starts, PER_WATT_ABOVE_IDLE) is not None for p in shown)
     figures = "images/s, and images/s per watt above idle," if per_watt else "images/s"
@@ -182,7 +144,7 @@ def _notes(base: str, shown: Sequence[Pool]) -> list[str]:
 
 def _remarks(p: Pool, base: Pool) -> list[str]:
     remarks = []
-    if _doubtful(p, base):
+    if doubtful(p, base):
         remarks.append(f"relative to one {device(base)}, whose figure is not valid")
     if (software := _software(p)) != (other := _software(base)):
         remarks.append(f"measured with {software}, and one {device(base)} with {other}")

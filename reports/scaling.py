@@ -23,26 +23,27 @@ from benchrack.reports.layout import (
     listed,
     whole,
 )
-from benchrack.reports.numbers import half_width, percent
+from benchrack.reports.numbers import percent
 from benchrack.reports.pooling import (
     Pool,
     newest,
     nodes_of,
-    over_starts,
     pool,
-    rates_of,
-    sign_of,
 )
-from benchrack.reports.power import RATE, column, median_of, of_power
+from benchrack.reports.power import RATE, column, median_of
+from benchrack.reports.ratios import (
+    PER_WATT,
+    PER_WATT_ABOVE_IDLE,
+    doubtful,
+    per_watt_ratio_cell,
+    rate_ratio,
+    rate_ratio_cell,
+)
 from benchrack.reports.records import Record, Results
-from benchrack.results import Interval
 from benchrack.types import Case
 
 # From so many batch sizes on their ratios are worth a table of their own.
 MANY_BATCHES = 4
-
-PER_WATT = of_power(lambda power: power.images_per_s_per_w)
-PER_WATT_ABOVE_IDLE = of_power(lambda power: power.images_per_s_per_w_above_idle)
 
 
 def device_scaling_table(results: Results) -> Table | None:
@@ -57,11 +58,11 @@ def device_scaling_table(results: Results) -> Table | None:
     keys = [c for c in key_columns(pools) if c.header != "devices"]
     columns = [
         RATE,
-        Column(header="speed-up", cell=lambda p: speed_up_cell(p, one(p))),
+        Column(header="speed-up", cell=lambda p: rate_ratio_cell(p, one(p))),
         Column(header="efficiency %", cell=lambda p: _efficiency_cell(p, one(p))),
         column("images/s/W", PER_WATT),
         column("above idle", PER_WATT_ABOVE_IDLE),
-        Column(header="relative", cell=lambda p: per_watt_cell(p, one(p))),
+        Column(header="relative", cell=lambda p: per_watt_ratio_cell(p, one(p))),
         Column(header="skew %", cell=_skew_cell),
     ]
     return listed(
@@ -79,7 +80,7 @@ def batch_scaling_table(results: Results) -> Table | None:
     return _by_batch(
         results,
         "Throughput relative to batch 1",
-        speed_up_cell,
+        rate_ratio_cell,
         "Images/s ÷ those at batch 1 in the same run; ± has the uncertainty of both.",
     )
 
@@ -89,7 +90,7 @@ def batch_power_table(results: Results) -> Table | None:
     return _by_batch(
         results,
         "Images/s per watt above idle, relative to batch 1",
-        per_watt_cell,
+        per_watt_ratio_cell,
         "Images/s per watt above idle ÷ that at batch 1 in the same run.",
     )
 
@@ -137,29 +138,6 @@ def _engine(record: Record) -> tuple[str, str, str]:
     return measurement.engine.name, measurement.engine.device, transfer
 
 
-def speed_up(p: Pool, one: Pool) -> Interval | None:
-    """A pool's rate ÷ the baseline's, with the bounds that the bounds of both allow."""
-    rates, ones = rates_of(p.starts), rates_of(one.starts)
-    if not rates or not ones:
-        return None
-    rate, base = over_starts(rates), over_starts(ones)
-    if rate.value <= 0 or base.value <= 0:
-        return None
-    if one.case == p.case:
-        return Interval(value=1.0)  # it is the baseline itself
-    return Interval(
-        value=rate.value / base.value,
-        low=rate.low / base.high if rate.low is not None and base.high else None,
-        high=rate.high / base.low if rate.high is not None and base.low else None,
-    )
-
-
-def relative_per_watt(p: Pool, one: Pool) -> float | None:
-    """A pool's images/s per watt above idle ÷ the baseline's."""
-    own, base = (median_of(starts, PER_WATT_ABOVE_IDLE) for starts in (p.starts, one.starts))
-    return own / base if own is not None and base else None
-
-
 def _of_several_counts(pools: Iterable[Pool]) -> list[Pool]:
     """Those of which the same was measured on two device counts or more, counts after each
     other."""
@@ -194,7 +172,7 @@ def _remarks(p: Pool, one: Pool) -> list[str]:
     remarks = []
     if p.case.device_count > 1 and not one.starts:
         remarks.append("one device was not measured in the same run: there is no speed-up")
-    if _doubtful(p, one):
+    if doubtful(p, one):
         remarks.append("relative to one device, whose figure is not valid")
     for start in p.starts[:1]:
         world, placement = start.measurement.world, start.measurement.placement
@@ -204,43 +182,17 @@ def _remarks(p: Pool, one: Pool) -> list[str]:
     return remarks
 
 
-def speed_up_cell(p: Pool, one: Pool) -> Cell:
-    """A pool's rate ÷ the baseline's; marked where that is not valid."""
-    ratio = speed_up(p, one)
-    if ratio is None:
-        return EMPTY
-    return Cell(
-        text=f"{ratio.value:.2f}",
-        spread=half_width(ratio, sign_of(p.starts, one.starts)),
-        value=ratio.value,
-        invalid=_doubtful(p, one),
-    )
-
-
-def per_watt_cell(p: Pool, one: Pool) -> Cell:
-    """Images/s per watt above idle ÷ the baseline's; marked where that is not valid."""
-    ratio = relative_per_watt(p, one)
-    if ratio is None:
-        return EMPTY
-    return Cell(text=f"{ratio:.2f}", value=ratio, invalid=_doubtful(p, one))
-
-
-def _doubtful(p: Pool, one: Pool) -> bool:
-    """Whether a pool stands relative to another figure that is not valid."""
-    return one.case != p.case and bool(one.reasons)
-
-
 def _skew_cell(p: Pool) -> Cell:
     skew = median_of(p.starts, lambda m: m.world.skew if m.world else None)
     return EMPTY if skew is None else Cell(text=percent(skew), value=100 * skew)
 
 
 def _efficiency_cell(p: Pool, one: Pool) -> Cell:
-    ratio = speed_up(p, one)
+    ratio = rate_ratio(p, one)
     if ratio is None:
         return EMPTY
     share = ratio.value / _more(p, one)
-    return Cell(text=percent(share), value=100 * share, invalid=_doubtful(p, one))
+    return Cell(text=percent(share), value=100 * share, invalid=doubtful(p, one))
 
 
 def _more(p: Pool, one: Pool) -> float:
