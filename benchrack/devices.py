@@ -46,9 +46,10 @@ def resolve(asked: str) -> tuple[Device, ...]:
     if asked == "cuda":
         return cards
     if asked.startswith("cuda:"):
-        return tuple(_by_index(asked, part, cards) for part in asked[5:].split(","))
+        parts = asked[5:].split(",")
+        return _each_once(asked, [_by_index(asked, part, cards) for part in parts])
     if asked.startswith("GPU-"):
-        return tuple(_by_uuid(part, cards) for part in asked.split(","))
+        return _each_once(asked, [_by_uuid(part, cards) for part in asked.split(",")])
     if asked.startswith(PART):
         raise DeviceError(
             f"--device={asked}: a part of a card (MIG) is chosen by {VISIBLE}=<its UUID>, one at a "
@@ -57,6 +58,12 @@ def resolve(asked: str) -> tuple[Device, ...]:
     raise DeviceError(
         f"--device={asked}: expected auto, cpu, cuda, cuda:N[,M] or the UUID of a card (GPU-…)"
     )
+
+
+def _each_once(asked: str, devices: Sequence[Device]) -> tuple[Device, ...]:
+    if len(set(devices)) < len(devices):
+        raise DeviceError(f"--device={asked}: a card is named twice, and is one device")
+    return tuple(devices)
 
 
 def _by_index(asked: str, part: str, cards: tuple[Device, ...]) -> Device:

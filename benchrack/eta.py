@@ -12,8 +12,8 @@ A case costs its preparation and its timing. Both are learnt from the cases that
   the first case had to start the worker process too.
 * The seconds of a batch are its size × the seconds of an image: of the same model and backend, at
   the nearest batch size; else of the same model, × the ratio of the two backends (so of their
-  precisions) on other models, where known; else the mean of the backend; else of all. A model's
-  size shows in its speed: its multiply-accumulates are not known before it is loaded.
+  precisions) on other models, where known; else the mean of the backend's other models, else of
+  all, × the ratio of the models' multiply-accumulates where those are known beforehand.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from benchrack.results import Measurement
 from benchrack.statistics import median_interval
 from benchrack.types import Case, Settings
 
-WARM_UP_WINDOWS = 12  # the fewest that `statistics.steady` looks at
+WARM_UP_WINDOWS = 12  # the fewest on which short windows are judged
 
 
 @dataclass(slots=True)
 class Eta:
-    """Fed with what each case took; `images(case)` is the number of pictures of its data set."""
+    """Fed with what each case took; `images(case)` is the number of pictures of its data set, and
+    `operations(model)` are the multiply-accumulates of an image, where they are known."""
 
     settings: Settings
     images: Callable[[Case], int]
+    operations: Callable[[str], int | None] = lambda model: None
     _prepared: dict[tuple[str, str], float] = field(default_factory=dict)
     _image_s: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict)
     _timed: dict[Case, float] = field(default_factory=dict)
@@ -141,12 +143,17 @@ class Eta:
             for (model, backend), rates in known.items()
             if model == case.model
         ]
-        of_backend = [
-            _mean(rates.values())
-            for (_, backend), rates in known.items()
-            if backend == case.backend
+        others = [
+            (backend, _mean(rates.values()) * self._larger(case.model, model))
+            for (model, backend), rates in known.items()
         ]
-        return _mean(of_model or of_backend or [_mean(rates.values()) for rates in known.values()])
+        of_backend = [seconds for backend, seconds in others if backend == case.backend]
+        return _mean(of_model or of_backend or [seconds for _, seconds in others])
+
+    def _larger(self, model: str, other: str) -> float:
+        """How many times another model's operations a model has; 1.0 where that is not known."""
+        own, others = self.operations(model), self.operations(other)
+        return own / others if own and others else 1.0
 
     def _ratio(self, one: str, other: str) -> float:
         """The seconds of one backend ÷ those of another, on the models that both have run."""

@@ -76,7 +76,11 @@ def open_run(config: pytest.Config, planned: dict[str, Planned]) -> None:
     for nodeid, (status, reason) in spared.items():
         run.note(planned[nodeid].case, status, reason, nodeid)
     config.stash[RUN] = run
-    config.stash[ETA] = Eta(spanned.settings, lambda case: _pictures(bench, case))
+    config.stash[ETA] = Eta(
+        spanned.settings,
+        lambda case: _pictures(bench, case),
+        lambda model: registry.model(model).multiply_accumulates,
+    )
     config.stash[PROGRESS].show("[measuring idle power]")
     config.stash[EXECUTOR] = executor_of(
         config,

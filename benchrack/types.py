@@ -151,6 +151,8 @@ class Model:
 
     `load(weights, cache)` raises WeightsError. `dataset` is what it is measured on unless the user
     names another; a model with `own_dataset` is made for that data set alone, and keeps it.
+    `multiply_accumulates` of one image, where they are known before it is loaded, tell how long
+    its cases will take beside others'.
     """
 
     name: str
@@ -159,6 +161,7 @@ class Model:
     classes: int
     preprocessing: Preprocessing
     load: Callable[[str, Cache], LoadedModel]
+    multiply_accumulates: int | None = None
     dataset: str = "sample-photos"
     own_dataset: bool = False
     requires: tuple[str, ...] = ("torch",)

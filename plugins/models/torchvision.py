@@ -42,6 +42,16 @@ SUMMARIES = {
     "resnet101": "ResNet-101 (v1.5)",
     "resnet152": "ResNet-152 (v1.5)",
 }
+# Of one image: what `weights.multiply_accumulates` counts in these networks; a test holds it.
+MULTIPLY_ACCUMULATES = {
+    "alexnet": 714_188_480,
+    "googlenet": 1_498_376_192,
+    "vgg16": 15_470_264_320,
+    "vgg19": 19_632_062_464,
+    "resnet50": 4_089_184_256,
+    "resnet101": 7_801_405_440,
+    "resnet152": 11_513_626_624,
+}
 # Without these, building draws weights that are thrown away, and GoogLeNet warns.
 OPTIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
@@ -67,6 +77,7 @@ def _model(name: str, summary: str) -> Model:
         classes=CLASSES,
         preprocessing=network.preprocessing,
         load=functools.partial(weights.load, network),
+        multiply_accumulates=MULTIPLY_ACCUMULATES[name],
         requires=("torch", "torchvision", "numpy", "PIL"),
         extra="pytorch",
     )

@@ -193,3 +193,10 @@ def test_of_two_descriptors_the_first_counts(descriptor):
     own = dataclasses.replace(CARDS["nvidia-h200-sxm"], name="our-h200", pci_ids=None)
     assert descriptor({"our-h200": own} | CARDS) == "our-h200"
     assert descriptor(CARDS | {"our-h200": own}) == "nvidia-h200-sxm"
+
+
+@pytest.mark.parametrize("asked", ["cuda:0,0", "cuda:1,0,1"])
+def test_a_card_that_is_named_twice_is_refused(machine, asked):
+    machine(mixed())
+    with pytest.raises(DeviceError, match="named twice"):
+        resolve(asked)

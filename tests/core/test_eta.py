@@ -50,6 +50,18 @@ def test_another_start_of_a_case_takes_what_it_took(eta):
     assert eta.left_s([case(), case(), case("vgg16")]) == pytest.approx(7 + 7 + 70)
 
 
+def test_a_model_that_was_not_run_yet_is_known_by_its_operations():
+    """VGG-16 has 3.8 times ResNet-50's operations: batches of 0.5 s become such of 1.9 s."""
+    known = {"resnet50": 4_089_184_256, "vgg16": 15_470_264_320}
+    estimates = []
+    for operations in (known.get, lambda model: None):
+        eta = Eta(LIMITS, lambda case: 1000, operations)
+        fed(eta, case("resnet50", batch=64), seconds=12, prepare_s=2, batch_s=0.5)
+        estimates.append(eta.left_s([case("vgg16", batch=64)]))
+    assert estimates[0] > 1.5 * estimates[1]
+    assert estimates[1] == pytest.approx(12)
+
+
 def test_a_larger_batch_takes_no_longer_within_the_time_limits(eta):
     """Batches of 80 ms still fit: 12 windows of warm-up and 3 s of rounds."""
     fed(eta, case(), seconds=6, prepare_s=2, batch_s=0.01)

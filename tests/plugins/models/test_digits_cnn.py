@@ -37,6 +37,7 @@ def test_it_reads_digits_that_it_has_not_seen(trained):
         right = trained.module(torch.from_numpy(images)).argmax(1).numpy() == np.array(labels)
     assert len(labels) == 2000
     assert right.mean() > 0.94
+    assert trained.multiply_accumulates == MODEL.multiply_accumulates
 
 
 def test_it_is_trained_once(trained, cache, monkeypatch):

@@ -36,6 +36,7 @@ def test_accuracy_on_the_twenty_photos(variant, parameters, top_1, top_5):
         ranked = model.module(torch.from_numpy(images)).numpy().argsort(1)[:, ::-1]
     found = ranked[:, :5] == np.array(labels)[:, None]
     assert (model.parameters, unreadable) == (parameters, ())
+    assert model.multiply_accumulates == MODELS[variant].multiply_accumulates
     assert (found[:, 0].sum(), found.any(1).sum()) == (top_1, top_5)
 
 

@@ -51,6 +51,7 @@ def test_sizes_are_the_published_ones(name):
     operations = weights.multiply_accumulates(module, MODELS[name].input_shape)
     parameters = sum(p.numel() for p in module.parameters())
     assert (parameters, f"{operations / 1e9:.3f}") == PUBLISHED[name]
+    assert MODELS[name].multiply_accumulates == operations
 
 
 def test_all_seven_are_there_and_measure_1000_classes_at_224():
