@@ -120,6 +120,18 @@ def wrapped_difference(before: int, after: int, range_: int) -> int:
     return after - before if after >= before else after - before + range_
 
 
+def all_known(values: Sequence[float | None]) -> tuple[float, ...]:
+    """The values; none of them where one is not known."""
+    known = tuple(value for value in values if value is not None)
+    return known if len(known) == len(values) else ()
+
+
+def total(values: Sequence[float | None]) -> float | None:
+    """The sum, or None where one of them, or all, is not known."""
+    known = all_known(values)
+    return sum(known) if known else None
+
+
 def images_per_j(
     images_per_s: float | None, power_w: float | None, idle_w: float = 0.0
 ) -> float | None:

@@ -4,7 +4,7 @@ opened = open_meters(registry.meters.values(), devices, clock)
 idle = measure_idle(opened.meters, clock)          # once, before the sweep
 with window(opened.meters, clock) as metered:      # around the rounds of one case
     ...
-power = power_of(metered, opened, idle, device_kind="cuda", images_per_s=…)
+power = powerof_domains(metered, opened, idle, device_kind="cuda", images_per_s=…)
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from benchrack.energy import images_per_j
+from benchrack.energy import total
 from benchrack.errors import UnsupportedError
 from benchrack.meters import (
     PERIODS,
-    Conditions,
     Domain,
     Meter,
     OpenMeter,
@@ -27,16 +26,13 @@ from benchrack.meters import (
     SystemClock,
     WaitableClock,
     minimum_window_s,
+    of_domains,
 )
-from benchrack.results import Power
 from benchrack.sampler import Sampler
 from benchrack.types import Device
 
 IDLE_WINDOWS = 5
 IDLE_WINDOW_S = 1.0
-
-# What is measured on a kind of device draws its energy there.
-DOMAINS: Mapping[str, tuple[Domain, ...]] = {"cuda": ("accelerator",), "cpu": ("cpu", "dram")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +62,11 @@ class Opened:
         for meter in self.meters:
             with suppress(Exception):  # all that was measured has been read
                 meter.close()
+
+    @property
+    def absences(self) -> tuple[str, ...]:
+        """Which meters can't be read here, and why."""
+        return tuple(f"{name}: {why}" for name, why in self.absent.items())
 
     @property
     def minimum_window_s(self) -> float:
@@ -168,7 +169,7 @@ def measure_idle(
         with window(meters, clock, threaded=threaded) as metered:
             _wait(window_s, clock, metered.sampler, threaded)
         for domain in dict.fromkeys(reading.domain for reading in metered.readings):
-            power_w = _sum([r.average_power_w for r in _of(metered.readings, domain)])
+            power_w = total([r.average_power_w for r in of_domains(metered.readings, domain)])
             if power_w is not None:
                 powers_w.setdefault(domain, []).append(power_w)
     return {
@@ -187,122 +188,3 @@ def _wait(window_s: float, clock: WaitableClock, sampler: Sampler, threaded: boo
     until_s = clock() + window_s
     while (left_s := until_s - clock()) > 0:
         clock.sleep(left_s if threaded else min(left_s, max(sampler.sample_due(), 0.001)))
-
-
-def power_of(
-    metered: Window,
-    opened: Opened,
-    idle: Mapping[Domain, Idle],
-    *,
-    device_kind: str,
-    images_per_s: float | None,
-    rounds: Window | None = None,
-    flagged: bool = True,
-) -> Power:
-    """What goes into the record: the energy of the devices that did the work, the host's, and the
-    whole system's where a meter sees that.
-
-    `images_per_s` is the throughput in the same window. What could not be read is None. Where
-    `metered` is an energy pass, `rounds` is the window of the rounds that were measured: their
-    conditions count too. What a sensor read over a window that is too short for it is flagged, or
-    else left out.
-    """
-    domains = DOMAINS[device_kind]
-    faults = [*metered.faults, *(f for r in metered.readings for f in r.faults)]
-    if rounds is not None:
-        faults += [*rounds.faults, *(f for r in rounds.readings for f in r.faults)]
-    about = Power(
-        meters=tuple(meter.name for meter in opened.meters),
-        meters_absent=tuple(f"{name}: {why}" for name, why in opened.absent.items()),
-        meter_faults=tuple(dict.fromkeys(faults)),
-        metered_devices=tuple(d for r in _of(metered.readings, *domains) for d in r.devices),
-        **dataclasses.asdict(_conditions(domains, rounds, metered)),
-    )
-    readings = [reading for reading in metered.readings if flagged or not reading.too_short]
-    own, system = _of(readings, *domains), _of(readings, "system")
-    told = [*own, *system]
-    energy_j, uncertainty_j, power_w = _energy(own)
-    idle_w, spread_w = _idle(own, idle)
-    system_energy_j, system_uncertainty_j, system_w = _energy(system)
-    system_idle_w, system_spread_w = _idle(system, idle)
-    return dataclasses.replace(
-        about,
-        energy_j=energy_j,
-        energy_uncertainty_j=uncertainty_j,
-        energy_per_image_j=power_w / images_per_s if power_w and images_per_s else None,
-        energy_by_device_j=_all_known([j for r in own for j in r.energy_by_device_j]),
-        sampled_energy_j=_sum([reading.sampled_energy_j for reading in own]),
-        host_energy_j=_sum([reading.energy_j for reading in _of(readings, *DOMAINS["cpu"])]),
-        energy_window_s=told[0].window_s if told else None,
-        energy_window_minimum_s=max((reading.minimum_window_s for reading in told), default=None),
-        energy_window_too_short=any(reading.too_short for reading in told) if told else None,
-        energy_method=own[0].method if own else None,
-        sampling_period_s=own[0].sampling_period_s if own else None,
-        sensor_period_s=max((reading.sensor_period_s for reading in own), default=None),
-        sensor_period_observed=all(r.sensor_period_observed for r in own) if own else None,
-        average_power_w=power_w,
-        idle_power_w=idle_w,
-        idle_power_spread_w=spread_w,
-        images_per_s_per_w=images_per_j(images_per_s, power_w),
-        images_per_s_per_w_above_idle=_above(images_per_s, power_w, idle_w),
-        system_meter=system[0].meter if system else None,
-        system_energy_j=system_energy_j,
-        system_energy_uncertainty_j=system_uncertainty_j,
-        system_power_w=system_w,
-        system_idle_power_w=system_idle_w,
-        system_idle_power_spread_w=system_spread_w,
-        system_images_per_s_per_w=images_per_j(images_per_s, system_w),
-        system_images_per_s_per_w_above_idle=_above(images_per_s, system_w, system_idle_w),
-    )
-
-
-def _of(readings: Sequence[Reading], *domains: Domain) -> list[Reading]:
-    """The readings of some domains, which add up. But each meter of the whole system sees the same
-    one: of these the first counts."""
-    found = [reading for reading in readings if reading.domain in domains]
-    return found[:1] if domains == ("system",) else found
-
-
-def _conditions(domains: Sequence[Domain], *windows: Window | None) -> Conditions:
-    """Of the devices that did the work: in the rounds, and in the energy pass that followed."""
-    found = Conditions()
-    for closed in windows:
-        for reading in _of(closed.readings, *domains)[:1] if closed else ():
-            found = found.with_worst_of(reading.conditions)
-    return found
-
-
-def _energy(readings: Sequence[Reading]) -> tuple[float | None, float | None, float | None]:
-    """Energy, its uncertainty, and average power, of the readings together."""
-    return (
-        _sum([reading.energy_j for reading in readings]),
-        _sum([reading.uncertainty_j for reading in readings]),
-        _sum([reading.average_power_w for reading in readings]),
-    )
-
-
-def _idle(
-    readings: Sequence[Reading], idle: Mapping[Domain, Idle]
-) -> tuple[float | None, float | None]:
-    """Idle power of what the readings are of, and its spread."""
-    known = [idle.get(domain) for domain in dict.fromkeys(r.domain for r in readings)]
-    return (
-        _sum([None if one is None else one.power_w for one in known]),
-        _sum([None if one is None else one.spread_w for one in known]),
-    )
-
-
-def _above(images_per_s: float | None, power_w: float | None, idle_w: float | None) -> float | None:
-    return None if idle_w is None else images_per_j(images_per_s, power_w, idle_w)
-
-
-def _all_known(values: Sequence[float | None]) -> tuple[float, ...]:
-    """The values; none of them where one is not known."""
-    known = tuple(value for value in values if value is not None)
-    return known if len(known) == len(values) else ()
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    """The sum, or None where one of them, or all, is not known."""
-    known = _all_known(values)
-    return sum(known) if known else None

@@ -141,6 +141,13 @@ class Reading:
         return self.window_s < self.minimum_window_s
 
 
+def of_domains(readings: Sequence[Reading], *domains: Domain) -> list[Reading]:
+    """The readings of some domains, which add up. But each meter of the whole system sees the same
+    one: of these the first counts."""
+    found = [reading for reading in readings if reading.domain in domains]
+    return found[:1] if domains == ("system",) else found
+
+
 class OpenMeter(Protocol):
     """A meter that watches some devices.
 

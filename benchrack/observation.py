@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 
 from benchrack import measurement, results
 from benchrack.bench import Bench
-from benchrack.metering import Window, power_of
+from benchrack.metering import Window
+from benchrack.power import power_of
 from benchrack.rotation import Rotation
 from benchrack.surroundings import Watch, watched
 from benchrack.types import Session
@@ -52,8 +53,10 @@ def power(
             )
             images = (batches.steps - before) * batches.batch_size
         rounds, metered = metered, longer_window
-    if metered is None or not (opened.meters or opened.absent):
+    if not (opened.meters or opened.absent):
         return None
+    if metered is None:  # there is no meter to make a pass for
+        return results.Power(meters=(), meters_absent=opened.absences)
     window_s = _seconds(metered)
     return power_of(
         metered,

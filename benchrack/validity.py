@@ -62,6 +62,8 @@ def _reasons(
     measurement: Measurement, settings: Settings, card: Accelerator | None
 ) -> Iterator[str]:
     for name, rule in RULES.items():
+        if measurement.accuracy is not None and name in OF_SPEED:
+            continue
         if found := rule(measurement, settings, card):
             yield f"{name}: {found}"
 
@@ -312,3 +314,6 @@ RULES: dict[str, Rule] = {
     "power-window-too-short": _short_window,
     "impossible": _impossible,
 }
+
+OF_SPEED = frozenset({"throttled", "shared-device", "foreign-load", "oversubscribed-cpu"})
+"""Rules about what slows a machine down: what a model answers does not depend on it."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import benchrack
 from benchrack import nvml
-from benchrack.energy import Tick
+from benchrack.energy import Tick, total
 from benchrack.errors import UnsupportedError
 from benchrack.meters import (
     Conditions,
@@ -108,14 +108,14 @@ class NvmlMeter:
             devices=self.devices,
             method=self.method,
             window_s=window_s,
-            energy_j=_sum(r.energy_j for r in results),
-            uncertainty_j=_sum(r.uncertainty_j for r in results),
+            energy_j=total([r.energy_j for r in results]),
+            uncertainty_j=total([r.uncertainty_j for r in results]),
             sampling_period_s=window_s / (samples - 1) if samples > 1 else None,
             sensor_period_s=self.sensor_period_s,
             sensor_period_observed=all(card.observed for card in self.cards),
             minimum_window_s=minimum_window_s(self),
             energy_by_device_j=tuple(r.energy_j for r in results),
-            sampled_energy_j=_sum(r.sampled_energy_j for r in results),
+            sampled_energy_j=total([r.sampled_energy_j for r in results]),
             faults=tuple(fault for card in self.cards for fault in card.faults()),
             traces=tuple(
                 Trace(times_s=tuple(t - start_s for t in c.times_s), power_w=tuple(c.power_w))
@@ -155,12 +155,6 @@ def watch(
                 waiting.remove(i)
         before_s = now_s
     return ticks
-
-
-def _sum(values: Iterable[float | None]) -> float | None:
-    listed = list(values)
-    known = [v for v in listed if v is not None]
-    return sum(known) if known and len(known) == len(listed) else None
 
 
 def _conditions(cards: Sequence[Card]) -> Conditions:

@@ -12,8 +12,9 @@ from fakes.power import FakeClock
 
 from benchrack.errors import UnsupportedError
 from benchrack.flattening import flatten, unflatten
-from benchrack.metering import Idle, Opened, Window, measure_idle, open_meters, power_of, window
+from benchrack.metering import Idle, Opened, Window, measure_idle, open_meters, window
 from benchrack.meters import Conditions, Meter, Reading
+from benchrack.power import power_of
 from benchrack.registry import load_registry
 from benchrack.results import Power
 from benchrack.sampler import Sampler

@@ -12,7 +12,7 @@ import laboratory as lab
 from fakes import nvml
 from fakes.power import PowerTrace
 
-from benchrack.metering import Idle, open_meters
+from benchrack.metering import Idle, Opened, open_meters
 from benchrack.plugins.meters.nvml import benchrack_meters
 from benchrack.results import from_record, to_record
 from benchrack.running import run_case
@@ -151,3 +151,11 @@ def test_without_meters_there_is_no_power(tmp_path):
     found = run_case(bench, case)
     assert found.power is None
     assert found.surroundings.threads_used == 1
+
+
+def test_of_latency_too_a_meter_that_may_not_be_read_says_why(tmp_path):
+    clock = lab.Clock()
+    bench = lab.bench(tmp_path, lab.backend(clock=clock), clock=clock, time_limit_s=1)
+    bench.meters = Opened(absent={"rapl": "root only"}, clock=clock)
+    case = Case(scenario="latency", model="matrix", backend="numpy-fp32", batch_size=4)
+    assert run_case(bench, case).power.meters_absent == ("rapl: root only",)

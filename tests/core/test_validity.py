@@ -523,3 +523,20 @@ def test_docs_print_the_tolerances():
     text = DOCS.read_text()
     for name, (error, distance) in TOLERANCES.items():
         assert re.search(rf"\| {name.upper()}.* \| {error:g} \| {distance:g} \|", text), name
+
+
+def test_what_slows_a_machine_down_is_no_reason_against_an_accuracy():
+    loaded = Surroundings(
+        foreign_cpu_share=0.9, threads_used=8, usable_cores=1, other_processes=("other (pid 7)",)
+    )
+    timed = but(VALID, surroundings=loaded)
+    rules = {text.partition(":")[0] for text in judge(timed, Settings(), CARD)}
+    assert {"foreign-load", "shared-device"} <= rules
+    answered = but(
+        timed,
+        images_per_s=None,
+        steadiness=None,
+        output_check=None,
+        accuracy=Accuracy(images=20, logit_cosine=1.0),
+    )
+    assert judge(answered, Settings(), CARD) == ()
