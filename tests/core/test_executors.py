@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes import laboratory as lab
 
 from benchrack.errors import (
     OutOfMemoryError,
@@ -83,23 +84,7 @@ def benchrack_datasets():
 
 @pytest.fixture
 def worker(tmp_path):
-    (tmp_path / "conftest.py").write_text(CONFTEST)
-    quick = Settings(
-        reference="numpy-fp32",
-        time_limit_s=0.02,
-        warmup_limit_s=0.02,
-        round_s=0.001,
-        inputs_mib=1,
-        case_time_limit_s=30,
-    )
-    built = Worker(
-        Setup(
-            settings=quick,
-            device=Device(kind="cpu", name="cpu"),
-            cache=str(tmp_path / "cache"),
-            conftests=(str(tmp_path / "conftest.py"),),
-        )
-    )
+    built = lab.worker(tmp_path, CONFTEST, case_time_limit_s=30)
     yield built
     built.close()
 

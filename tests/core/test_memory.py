@@ -13,12 +13,11 @@ from fakes import nvml
 
 from benchrack import gauges, memory
 from benchrack.errors import OutOfMemoryError
-from benchrack.executors import Setup, Worker
 from benchrack.gauges import CardGauge, HostGauge, available, gauge_of, peak_share
 from benchrack.memory import GIB, Prediction, predict, probes, ran_out, require_room
 from benchrack.results import Outcome
 from benchrack.running import run_case
-from benchrack.types import Case, Device, Settings
+from benchrack.types import Case, Device
 
 pytest_plugins = ["pytester"]
 FAKES = Path(__file__).parents[1] / "fakes"
@@ -402,23 +401,7 @@ def benchrack_datasets():
 
 @pytest.fixture
 def worker(tmp_path):
-    (tmp_path / "conftest.py").write_text(WORKERS_CONFTEST)
-    settings = Settings(
-        reference="numpy-fp32",
-        time_limit_s=0.02,
-        warmup_limit_s=0.02,
-        round_s=0.001,
-        inputs_mib=1,
-        memory_gib=1.0,
-    )
-    built = Worker(
-        Setup(
-            settings=settings,
-            device=Device(kind="cpu", name="cpu"),
-            cache=str(tmp_path / "cache"),
-            conftests=(str(tmp_path / "conftest.py"),),
-        )
-    )
+    built = lab.worker(tmp_path, WORKERS_CONFTEST, memory_gib=1.0)
     yield built
     built.close()
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from benchrack.bench import Bench
 from benchrack.cache import Cache
+from benchrack.executors import Setup, Worker
 from benchrack.registry import Registry
 from benchrack.types import (
     Backend,
@@ -194,4 +195,25 @@ def bench(tmp_path, *backends, clock=None, device=None, **settings):
         device=device or Device(kind="cpu", name="cpu"),
         cache=Cache(tmp_path / "cache"),
         clock=clock,
+    )
+
+
+def worker(tmp_path, conftest, **settings):
+    """A worker process on the CPU whose plugins are those of a conftest.py, given as text."""
+    path = tmp_path / "conftest.py"
+    path.write_text(conftest)
+    quick = Settings(
+        reference="numpy-fp32",
+        time_limit_s=0.02,
+        warmup_limit_s=0.02,
+        round_s=0.001,
+        inputs_mib=1,
+    )
+    return Worker(
+        Setup(
+            settings=dataclasses.replace(quick, **settings),
+            device=Device(kind="cpu", name="cpu"),
+            cache=str(tmp_path / "cache"),
+            conftests=(str(path),),
+        )
     )
