@@ -3,8 +3,8 @@
 The NVML meter of Benchrack meters a fake NVML (tests/fakes) that plays a trace through a sensor,
 on a fake clock: windows begin at random moments of the trace, and the sensor's ticks at random
 phases. Prints Markdown tables: the error, and how often the stated uncertainty covered it; then the
-same over all windows that the meter accepts as long enough, since shorter ones are extended or
-flagged.
+same over all windows that Benchrack does not flag: those that are long enough, and whose stated
+uncertainty is within `limit_energy_uncertainty`.
 
     python benchmarks/energy_error.py --repetitions 200
 """
@@ -30,7 +30,7 @@ from fakes.power import TRACES, FakeClock, PowerTrace, Sensor, recorded
 
 from benchrack.metering import window
 from benchrack.plugins.meters.nvml import NvmlMeter
-from benchrack.types import Device
+from benchrack.types import Device, Settings
 
 BEGIN_S, LENGTH_S = 2.0, 45.0  # traces idle until the first, and work for the second
 PLATEAU_S = 0.5
@@ -91,7 +91,7 @@ CARDS: dict[str, Callable[[PowerTrace, random.Random], nvml.Card]] = {
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Of one window: relative error, relative stated uncertainty, whether that covers the error;
-    and whether the meter accepts the window as long enough."""
+    and whether the window is accepted: long enough, and the energy known well enough."""
 
     error: float
     uncertainty: float
@@ -116,9 +116,9 @@ def metered(card: nvml.Card, start_s: float, window_s: float) -> Outcome:
     truth_j = card.trace.energy(seen.start_s, seen.stop_s)
     assert reading.energy_j is not None
     assert reading.uncertainty_j is not None
-    return Outcome(
-        reading.energy_j / truth_j - 1, reading.uncertainty_j / truth_j, not reading.too_short
-    )
+    stated = reading.uncertainty_j / reading.energy_j
+    accepted = not reading.too_short and stated <= Settings().limit_energy_uncertainty
+    return Outcome(reading.energy_j / truth_j - 1, reading.uncertainty_j / truth_j, accepted)
 
 
 def generated(load: Callable[[random.Random, float], Knots], rng: random.Random) -> PowerTrace:
@@ -219,7 +219,7 @@ def main() -> None:
             continue
         print(f"{title}: {asked.repetitions} windows a row, median of the stated uncertainty\n")
         print(table(rows, "load", "card", "window, s", "accepted"), "\n")
-    print("Windows that the meter accepts as long enough\n")
+    print("Windows that are accepted\n")
     rows = [
         [*key, str(len(outcomes)), *figures(outcomes)]
         for key, outcomes in accepted.items()

@@ -22,6 +22,11 @@ COVERAGE = 3.0
 # further than 1.8 % from the mean.
 UNSEEN_RIPPLE = 0.018
 
+# A card that is busy for less of the time pauses between batches, as NVML counts it in percent.
+BUSY = 0.98
+# Samples that lie within a quarter of their mean do not show pulses: noise reaches 15 %.
+SEEN_PULSES = 0.25
+
 
 def value_at(times_s: Sequence[float], values: Sequence[float], time_s: float) -> float:
     """Linear between the samples; before the first and after the last the nearest is held.
@@ -87,6 +92,30 @@ def sampled_uncertainty(
     longest_s = max(b - a for a, b in itertools.pairwise(edges_s))
     unseen_s = max(0.0, longest_s - 2 * window_s / len(inside))
     return between_j + late_j + unseen_s * range_w + UNSEEN_RIPPLE * mean_w * window_s
+
+
+def pulses_uncertainty(
+    power_w: Sequence[float], window_s: float, *, busy_share: float, limit_w: float
+) -> float:
+    """How far `trapezoid` may be from the truth because the load pauses and a sensor is renewed in
+    step with it, in joules; 0.0 for a load that does not pause.
+
+    A sensor in step shows one phase of every pulse, and its samples look steady. If that phase is
+    busy, the truth is lower by the pauses' share of the mean at most. If it is a pause, the truth
+    is higher by the busy share (`busy_share`, 0 to 1, as the driver counts kernels) of what is left
+    to `limit_w`, the most that the device can draw. A sensor that is nearly in step wanders through
+    the phases, and each time that it went through all of them leaves less in doubt.
+    """
+    if busy_share >= BUSY or not power_w:
+        return 0.0
+    mean_w = math.fsum(power_w) / len(power_w)
+    doubt_w = max((1 - busy_share) * mean_w, busy_share * (limit_w - mean_w))
+    low_w, high_w = min(power_w), max(power_w)
+    passages = 0.0
+    if high_w - low_w >= SEEN_PULSES * mean_w:
+        upper = [p > (low_w + high_w) / 2 for p in power_w]
+        passages = sum(a != b for a, b in itertools.pairwise(upper)) / 2
+    return doubt_w * window_s / (1 + passages)
 
 
 @dataclass(frozen=True, slots=True)

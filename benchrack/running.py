@@ -11,10 +11,11 @@ from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
 from benchrack.findings import Findings
 from benchrack.gauges import peak_share
 from benchrack.memory import ran_out
+from benchrack.peak import share_of_peak
 from benchrack.peers import prepared_by_all
 from benchrack.results import Measurement, Preparation
 from benchrack.types import Case, Session
-from benchrack.validity import judge, share_of_peak
+from benchrack.validity import judge
 
 
 def run_case(bench: Bench, case: Case) -> Measurement:

@@ -10,7 +10,9 @@ import math
 from collections.abc import Callable, Iterator
 
 from benchrack import trends
+from benchrack.energy import BUSY
 from benchrack.machines import Accelerator
+from benchrack.peak import bound, share_of_peak
 from benchrack.results import Interval, Measurement
 from benchrack.types import Settings
 
@@ -39,12 +41,6 @@ HARMLESS_THROTTLING = frozenset(
         "sw_power_cap",
     }
 )
-# Winograd's F(2×2, 3×3) computes a 3×3 convolution with 2.25 times fewer multiplications than are
-# counted (A. Lavin and S. Gray, arXiv:1509.09308, section 4); libraries use it in FP32.
-WINOGRAD = 2.25
-# What libraries may store in half precision and compute in FP32.
-HALF_PRECISIONS = ("fp16", "bf16")
-
 Rule = Callable[[Measurement, Settings, Accelerator | None], str | None]
 
 
@@ -62,7 +58,7 @@ def _reasons(
     measurement: Measurement, settings: Settings, card: Accelerator | None
 ) -> Iterator[str]:
     for name, rule in RULES.items():
-        if measurement.accuracy is not None and name in OF_SPEED:
+        if measurement.accuracy is not None and name in OF_SPEED_AND_ENERGY:
             continue
         if found := rule(measurement, settings, card):
             yield f"{name}: {found}"
@@ -251,53 +247,41 @@ def _short_window(m: Measurement, settings: Settings, card: Accelerator | None) 
     )
 
 
+def _uncertain_energy(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+    share = max(_energy_uncertainties(m), default=0.0)
+    if share <= settings.limit_energy_uncertainty:
+        return None
+    limit = settings.limit_energy_uncertainty
+    said = f"energy is known to ±{share:.1%} only (limit ±{limit:.1%})"
+    busy = m.power.utilisation_median if m.power else None
+    if m.power and m.power.energy_method == "sampled" and busy is not None and busy < BUSY:
+        said += f", busy {busy:.0%} of the time: its sensor may be in step with the pauses"
+    return f"{said} (a larger limit_power_window measures for longer)"
+
+
+def _energy_uncertainties(m: Measurement) -> Iterator[float]:
+    """Relative, of the devices' energy and of the whole system's."""
+    if (p := m.power) is None:
+        return
+    for energy_j, uncertainty_j in (
+        (p.energy_j, p.energy_uncertainty_j),
+        (p.system_energy_j, p.system_energy_uncertainty_j),
+    ):
+        if energy_j and uncertainty_j is not None:
+            yield uncertainty_j / energy_j
+
+
 def _impossible(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
     asked = m.preparation.asked_precision
-    share, bound = share_of_peak(m, card), _bound(asked, card)
-    if share is None or bound is None:
+    share, found = share_of_peak(m, card), bound(asked, card)
+    if share is None or found is None:
         return None
-    arithmetic, peak, possible = bound
+    arithmetic, peak, possible = found
     limit = settings.limit_peak_share * possible / peak
     if share <= limit:
         return None
     where = "" if arithmetic == asked else f" in {arithmetic.upper()}"
     return f"{share:.0%} of the card's published peak{where} (limit {limit:.0%})"
-
-
-def share_of_peak(m: Measurement, card: Accelerator | None) -> float | None:
-    """Model operations × images/s ÷ the descriptor's peak at the arithmetic that was asked for, of
-    all devices of the case; for latency, with the images/s of the median batch. Half precision is
-    compared with the peak of FP32 where that is higher. None where a figure is missing."""
-    bound = _bound(m.preparation.asked_precision, card)
-    rate = _images_per_s(m)
-    if bound is None or rate is None or not m.preparation.multiply_accumulates:
-        return None
-    _, peak, _ = bound
-    operations = 2 * m.preparation.multiply_accumulates * rate
-    return operations / (peak * 1e12 * m.case.device_count)
-
-
-def _bound(asked: str, card: Accelerator | None) -> tuple[str, float, float] | None:
-    """The arithmetic whose published peak a rate is compared with, that peak, and the rate that is
-    possible at most, both in 10^12 operations/s; None where nobody published a peak."""
-    peak = card.peak(asked) if card else None
-    if card is None or peak is None:
-        return None
-    if asked == "fp32":
-        return asked, peak.value, WINOGRAD * peak.value
-    fp32 = card.peak("fp32") if asked in HALF_PRECISIONS else None
-    if fp32 is None:
-        return asked, peak.value, peak.value
-    arithmetic, highest = max((asked, peak.value), ("fp32", fp32.value), key=lambda each: each[1])
-    return arithmetic, highest, max(peak.value, WINOGRAD * fp32.value)
-
-
-def _images_per_s(m: Measurement) -> float | None:
-    if m.images_per_s is not None:
-        return m.images_per_s.value
-    p50_ms = m.latency.p50.value if m.latency and m.latency.p50 else 0.0
-    images = m.case.batch_size * m.case.device_count
-    return 1e3 * images / p50_ms if p50_ms > 0 else None
 
 
 RULES: dict[str, Rule] = {
@@ -312,8 +296,12 @@ RULES: dict[str, Rule] = {
     "foreign-load": _foreign_load,
     "oversubscribed-cpu": _oversubscribed,
     "power-window-too-short": _short_window,
+    "energy-uncertain": _uncertain_energy,
     "impossible": _impossible,
 }
 
-OF_SPEED = frozenset({"throttled", "shared-device", "foreign-load", "oversubscribed-cpu"})
-"""Rules about what slows a machine down: what a model answers does not depend on it."""
+OF_SPEED_AND_ENERGY = frozenset(
+    {"throttled", "shared-device", "foreign-load", "oversubscribed-cpu", "energy-uncertain"}
+)
+"""Rules about what slows a machine down, and what it draws: what a model answers does not depend on
+them."""

@@ -228,7 +228,18 @@ class Card:
         if sampled_j is None:
             return Result()
         uncertainty_j = energy.sampled_uncertainty(*window, lag_s=self.sensor_period_s)
-        return Result(sampled_j, uncertainty_j)
+        return Result(sampled_j, uncertainty_j + self._unseen_pulses(start_s, stop_s))
+
+    def _unseen_pulses(self, start_s: float, stop_s: float) -> float:
+        """In joules; nothing where the card does not tell for how much of the time it was busy."""
+        if "utilisation" not in self.seen:
+            return 0.0
+        return energy.pulses_uncertainty(
+            self.power_w,
+            stop_s - start_s,
+            busy_share=statistics.median(self.seen["utilisation"]),
+            limit_w=max(*self.power_w, *self.seen.get("power_limit", ())),
+        )
 
     def _seen_s(self, method: Method) -> list[float]:
         """When the power was as sampled: on average half an observed sensor's period before."""

@@ -13,6 +13,7 @@ from benchrack.energy import (
     counter_uncertainty,
     energy_at,
     images_per_j,
+    pulses_uncertainty,
     sampled_uncertainty,
     trapezoid,
     value_at,
@@ -104,6 +105,35 @@ def test_uncertainty_of_a_gap_is_larger():
 def test_with_hardly_a_sample_nothing_is_known(samples):
     times, powers = [t for t, _ in samples], [p for _, p in samples]
     assert sampled_uncertainty(times, powers, 0, 1, lag_s=0.1) == max(powers, default=0.0)
+
+
+def in_step(busy, limit_w=250.0, power_w=(200.0,) * 100):
+    return pulses_uncertainty(power_w, 10.0, busy_share=busy, limit_w=limit_w)
+
+
+def test_a_load_that_does_not_pause_has_no_pulses_to_miss():
+    assert in_step(1.0) == in_step(0.99) == 0.0
+    assert pulses_uncertainty([], 10.0, busy_share=0.5, limit_w=250.0) == 0.0
+
+
+def test_a_sensor_in_step_may_show_only_the_busy_part():
+    """200 W seen for 10 s; the pauses, 40 % of the time, may draw nothing: 800 J less."""
+    assert in_step(0.6) == pytest.approx(800)
+    assert pulses_uncertainty([200.0] * 9, 10, busy_share=0.6, limit_w=200) == pytest.approx(800)
+
+
+def test_a_sensor_in_step_may_show_only_the_pauses():
+    """50 W seen for 10 s; 80 % of the time it may be the 250 W of the limit: 1600 J more."""
+    assert in_step(0.8, power_w=(50.0,) * 100) == pytest.approx(1600)
+
+
+def test_each_passage_through_the_pulses_narrows_what_is_in_doubt():
+    """Four falls and three rises between 200 and 100 W: three and a half passages."""
+    wandering = ([200.0] * 10 + [100.0] * 10) * 4
+    doubt_j = max(0.4 * 150, 0.6 * 100) * 10
+    assert in_step(0.6, power_w=wandering) == pytest.approx(doubt_j / 4.5)
+    noise = [200.0, 205.0] * 40  # crosses its own middle, and shows no pulse
+    assert in_step(0.6, power_w=noise) == pytest.approx(0.4 * 202.5 * 10)
 
 
 def test_counter_is_read_on_from_its_tick():

@@ -332,6 +332,25 @@ def test_energy_over_less_than_its_sensor_needs(verdict):
     assert verdict(metered_by=Slower, settings={"limit_power_window": 0.01}).reasons == ()
 
 
+def test_energy_that_its_sensor_hardly_knows(verdict):
+    """A sampled card that pauses in step with its sensor."""
+
+    class InStep:
+        def __init__(self, meter):
+            self.meter = meter
+
+        def __getattr__(self, name):
+            return getattr(self.meter, name)
+
+        def end(self, start_s, stop_s):
+            readings = self.meter.end(start_s, stop_s)
+            return [dataclasses.replace(r, uncertainty_j=0.3 * r.energy_j) for r in readings]
+
+    found = verdict(metered_by=InStep)
+    assert rules(found) == ["energy-uncertain"]
+    assert verdict(metered_by=InStep, settings={"limit_energy_uncertainty": 0.4}).reasons == ()
+
+
 def test_a_card_at_its_power_limit_is_no_fault(verdict):
     assert verdict(at=card(throttle=0x4, sm_clock_mhz=1100)).reasons == ()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchrack.machines import Accelerator, Cited
+from benchrack.peak import share_of_peak
 from benchrack.results import (
     Accuracy,
     Interval,
@@ -25,7 +26,6 @@ from benchrack.validity import (
     RULES,
     TOLERANCES,
     judge,
-    share_of_peak,
 )
 
 DOCS = Path(__file__).parents[2] / "docs/measurement.md"
@@ -389,7 +389,7 @@ def test_more_threads_than_usable_cores():
     assert reason(but(surroundings={"threads_used": None})) is None
 
 
-# power-window-too-short, impossible --------------------------------------------------------------
+# power-window-too-short, energy-uncertain, impossible --------------------------------------------
 
 
 def test_a_power_window_that_is_too_short():
@@ -398,6 +398,33 @@ def test_a_power_window_that_is_too_short():
     assert reason(short, limit_power_window=0.5) is None
     assert reason(VALID, limit_power_window=3).startswith("power-window-too-short")
     assert reason(but(power={"energy_window_s": None})) is None
+
+
+def known_to(uncertainty_j, **more):
+    return but(power={"energy_j": 2000.0, "energy_uncertainty_j": uncertainty_j, **more})
+
+
+def test_energy_that_is_hardly_known():
+    said = "energy-uncertain: energy is known to ±6.0% only (limit ±4.0%)"
+    longer = " (a larger limit_power_window measures for longer)"
+    assert reason(known_to(80.0)) is None
+    assert reason(known_to(120.0)) == said + longer
+    assert reason(known_to(120.0), limit_energy_uncertainty=0.1) is None
+    assert reason(known_to(None)) is None
+    system = but(power={"system_energy_j": 4000.0, "system_energy_uncertainty_j": 240.0})
+    assert reason(system) == said + longer
+
+
+def test_energy_of_a_card_that_pauses_says_why_it_is_hardly_known():
+    pauses = {"energy_method": "sampled", "utilisation_median": 0.7}
+    assert ", busy 70% of the time: its sensor may be in step" in reason(known_to(120.0, **pauses))
+    for other in ({"energy_method": "counter"}, {"utilisation_median": None}):
+        assert "in step" not in reason(known_to(120.0, **{**pauses, **other}))
+
+
+def test_what_a_model_answers_does_not_depend_on_its_energy():
+    counted = dataclasses.replace(known_to(120.0), accuracy=Accuracy(images=20))
+    assert reason(counted) is None
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ class _Library:
     # what it does now
 
     def _busy(self, card: Card) -> float:
-        """0 at the least power of the trace, 1 at the most: drives temperature and utilisation."""
+        """0 at the least power of the trace, 1 at the most: drives the temperature."""
         least, most = min(card.trace.power_w), max(card.trace.power_w)
         now = card.trace.power(self.machine.clock())
         return (now - least) / (most - least) if most > least else 0.0
@@ -298,7 +298,11 @@ class _Library:
         return card.idle_temperature_c + round(40 * self._busy(card))
 
     def nvmlDeviceGetUtilizationRates(self, handle: _Handle) -> Any:
-        busy = round(100 * self._busy(self._card(handle)))
+        """The share of the last sixth of a second (NVML: 1/6 to 1 s) with a kernel running, which
+        is one where the power is above the middle of the trace's range."""
+        trace, now_s = self._card(handle).trace, self.machine.clock()
+        middle_w = (min(trace.power_w) + max(trace.power_w)) / 2
+        busy = round(100 * trace.share_above(middle_w, now_s - 1 / 6, now_s))
         return real.c_nvmlUtilization_t(gpu=busy, memory=busy // 2)
 
     def nvmlDeviceGetMemoryInfo(self, handle: _Handle, version: int | None = None) -> Any:

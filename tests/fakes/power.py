@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,20 @@ class PowerTrace:
         width_s = self.times_s[i] - self.times_s[i - 1]
         share = (time_s - self.times_s[i - 1]) / width_s if width_s else 1.0
         return self.power_w[i - 1] + share * (self.power_w[i] - self.power_w[i - 1])
+
+    def share_above(self, level_w: float, start_s: float, stop_s: float) -> float:
+        """The share of the time between two times, 0 to 1, in which the power is above a level."""
+        inner = slice(bisect_right(self.times_s, start_s), bisect_left(self.times_s, stop_s))
+        times_s = [start_s, *self.times_s[inner], stop_s]
+        power_w = [self.power(start_s), *self.power_w[inner], self.power(stop_s)]
+        above_s = 0.0
+        for (t0, p0), (t1, p1) in itertools.pairwise(zip(times_s, power_w, strict=True)):
+            low, high = sorted((p0, p1))
+            part = 1.0 if low > level_w else 0.0
+            if low <= level_w < high:
+                part = (high - level_w) / (high - low)
+            above_s += part * (t1 - t0)
+        return above_s / (stop_s - start_s)
 
     def _energy_until(self, time_s: float) -> float:
         i = bisect_right(self.times_s, time_s)
