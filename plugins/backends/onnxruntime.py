@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchrack import hookimpl
 from benchrack.errors import OutOfMemoryError, UnsupportedError
-from benchrack.plugins.backends import onnx_graphs, onnxruntime_libraries
+from benchrack.plugins.backends import onnx_graphs, onnxruntime_libraries, tensorrt_engines
 from benchrack.plugins.backends.cuda_libraries import loaded_versions
 from benchrack.plugins.backends.onnxruntime_profile import Profile, read_profile
 from benchrack.plugins.backends.onnxruntime_support import (
@@ -91,26 +91,31 @@ def prepare(request: PrepareRequest, precision: str) -> OnnxRuntimeSession:
     )
 
 
-def _providers(request: PrepareRequest, precision: str) -> list[Any]:
+def _providers(graph: Path, request: PrepareRequest, precision: str) -> list[Any]:
     if request.device.kind == "cpu":
         return [CPU]
     cuda = (CUDA, {"device_id": str(request.device.index), "use_tf32": "0"})
     if precision != "int8":
         return [cuda]
-    engines = request.cache.root / "tensorrt"
-    engines.mkdir(parents=True, exist_ok=True)
-    tensorrt = {
-        "device_id": str(request.device.index),
-        "trt_int8_enable": "1",
-        "trt_engine_cache_enable": "1",
-        "trt_engine_cache_path": str(engines),
-    }
-    return [(TENSORRT, tensorrt), cuda]
+
+    def build(tensorrt: tensorrt_engines.Options) -> None:
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(str(graph), providers=[(TENSORRT, tensorrt), cuda])
+        session.run(None, {onnx_graphs.INPUT: _noise(request, request.batch_size)})
+
+    return [(TENSORRT, tensorrt_engines.cached(request, graph, build)), cuda]
+
+
+def _noise(request: PrepareRequest, batch_size: int) -> np.ndarray:
+    import numpy as np
+
+    shape = (batch_size, *request.model.input_shape)
+    return np.random.default_rng(request.seed).standard_normal(shape, dtype=np.float32)
 
 
 def _start(graph: Path, request: PrepareRequest, precision: str) -> tuple[Any, Profile]:
     """A session, and the profile of its first batch; profiling is off from then on."""
-    import numpy as np
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(3)  # what falls back is read from the profile instead
@@ -119,17 +124,13 @@ def _start(graph: Path, request: PrepareRequest, precision: str) -> tuple[Any, P
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = request.threads
     options.inter_op_num_threads = 1
-    noise = np.random.default_rng(request.seed).standard_normal(
-        (1, *request.model.input_shape), dtype=np.float32
-    )
     with tempfile.TemporaryDirectory(prefix="benchrack-profile-") as folder:
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "batch")
         try:
-            runtime = onnxruntime.InferenceSession(
-                str(graph), options, providers=_providers(request, precision)
-            )
-            runtime.run(None, {onnx_graphs.INPUT: noise})
+            providers = _providers(graph, request, precision)
+            runtime = onnxruntime.InferenceSession(str(graph), options, providers=providers)
+            runtime.run(None, {onnx_graphs.INPUT: _noise(request, 1)})
         except Exception as error:
             raise _translated(error) from error
         return runtime, read_profile(Path(runtime.end_profiling()))
