@@ -6,6 +6,7 @@ A worker that crashes, hangs or is killed ends one case, with its reason, and th
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import selectors
@@ -52,7 +53,10 @@ class InProcess:
 
     def run(self, case: Case, progress: Progress = silent, *, fresh: bool = False) -> Measurement:
         self.bench.progress = progress
-        return run_case(self.bench, case)
+        try:
+            return run_case(self.bench, case)
+        finally:
+            gc.collect()  # models are large, and the next case wants their memory
 
     def close(self) -> None:
         return None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import gc
 import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -177,7 +176,6 @@ def measured(
         yield measure
     finally:
         progress.clear()
-        gc.collect()  # models are large, and the next case wants their memory
 
 
 def _outcome_of(
