@@ -24,6 +24,9 @@ UNSEEN_RIPPLE = 0.018
 
 # A card that is busy for less of the time pauses between batches, as NVML counts it in percent.
 BUSY = 0.98
+# Pauses that take more of the time than this may be all that a sensor in step shows; that it is in
+# step, and falls into shorter ones, is less likely than what three standard errors leave.
+LONG_PAUSES = 0.1
 # Samples that lie within a quarter of their mean do not show pulses: noise reaches 15 %.
 SEEN_PULSES = 0.25
 
@@ -95,21 +98,29 @@ def sampled_uncertainty(
 
 
 def pulses_uncertainty(
-    power_w: Sequence[float], window_s: float, *, busy_share: float, limit_w: float
+    power_w: Sequence[float],
+    window_s: float,
+    *,
+    busy_share: float,
+    limit_w: float,
+    rest_w: float = 0.0,
 ) -> float:
     """How far `trapezoid` may be from the truth because the load pauses and a sensor is renewed in
     step with it, in joules; 0.0 for a load that does not pause.
 
     A sensor in step shows one phase of every pulse, and its samples look steady. If that phase is
-    busy, the truth is lower by the pauses' share of the mean at most. If it is a pause, the truth
-    is higher by the busy share (`busy_share`, 0 to 1, as the driver counts kernels) of what is left
-    to `limit_w`, the most that the device can draw. A sensor that is nearly in step wanders through
-    the phases, and each time that it went through all of them leaves less in doubt.
+    busy, the truth is lower by the pauses' share of what the mean is above `rest_w`, the least that
+    the device can draw. If it is a pause, the truth is higher by the busy share (`busy_share`, 0 to
+    1, as the driver counts kernels) of what is left to `limit_w`, the most. A sensor that is nearly
+    in step wanders through the phases, and each time that it went through all of them leaves less
+    in doubt.
     """
     if busy_share >= BUSY or not power_w:
         return 0.0
     mean_w = math.fsum(power_w) / len(power_w)
-    doubt_w = max((1 - busy_share) * mean_w, busy_share * (limit_w - mean_w))
+    doubt_w = (1 - busy_share) * (mean_w - rest_w)
+    if 1 - busy_share > LONG_PAUSES:
+        doubt_w = max(doubt_w, busy_share * (limit_w - mean_w))
     low_w, high_w = min(power_w), max(power_w)
     passages = 0.0
     if high_w - low_w >= SEEN_PULSES * mean_w:

@@ -90,7 +90,7 @@ class Settings:
     limit_foreign_load: float = 0.05
     limit_threads_per_core: float = 1.0
     limit_power_window: float = 1.0
-    limit_energy_uncertainty: float = 0.04
+    limit_energy_uncertainty: float = 0.035
     limit_peak_share: float = 1.0
 
 

@@ -60,6 +60,7 @@ class Card:
         if not self.has_counter and self._power_mw is None:
             raise UnsupportedError(f"{self.label} tells neither its power nor its energy")
         self.sensor_period_s = ASSUMED_SENSOR_PERIOD_S
+        self.rest_w = 0.0
         self.observed = False
         self._stood_s = math.inf
         self.lost: str | None = None
@@ -184,6 +185,7 @@ class Card:
             self.sensor_period_s = max(ASSUMED_SENSOR_PERIOD_S, self._stood_s)
         if method == "sampled":
             self.sensor_period_s += self.averaging_s
+            self.rest_w = (self.ticking(method)() or 0) / 1000  # there is no load yet
 
     def stood(self) -> None:
         """Correct the period by how long the sampled values stood, on average.
@@ -239,6 +241,7 @@ class Card:
             stop_s - start_s,
             busy_share=statistics.median(self.seen["utilisation"]),
             limit_w=max(*self.power_w, *self.seen.get("power_limit", ())),
+            rest_w=min(self.rest_w, *self.power_w),
         )
 
     def _seen_s(self, method: Method) -> list[float]:

@@ -122,6 +122,17 @@ def test_a_sensor_in_step_may_show_only_the_busy_part():
     assert pulses_uncertainty([200.0] * 9, 10, busy_share=0.6, limit_w=200) == pytest.approx(800)
 
 
+def test_what_the_pauses_draw_is_no_less_than_rest():
+    found = pulses_uncertainty([200.0] * 9, 10, busy_share=0.6, limit_w=200, rest_w=50)
+    assert found == pytest.approx(0.4 * 150 * 10)
+
+
+def test_a_sensor_in_step_with_short_pauses_shows_the_work():
+    """5 % of the time is pauses: 150 W above rest may be missing in them, and nothing else."""
+    found = pulses_uncertainty([200.0] * 9, 10, busy_share=0.95, limit_w=400, rest_w=50)
+    assert found == pytest.approx(0.05 * 150 * 10)
+
+
 def test_a_sensor_in_step_may_show_only_the_pauses():
     """50 W seen for 10 s; 80 % of the time it may be the 250 W of the limit: 1600 J more."""
     assert in_step(0.8, power_w=(50.0,) * 100) == pytest.approx(1600)

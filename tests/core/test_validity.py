@@ -405,9 +405,9 @@ def known_to(uncertainty_j, **more):
 
 
 def test_energy_that_is_hardly_known():
-    said = "energy-uncertain: energy is known to ±6.0% only (limit ±4.0%)"
+    said = "energy-uncertain: energy is known to ±6.0% only (limit ±3.5%)"
     longer = " (a larger limit_power_window measures for longer)"
-    assert reason(known_to(80.0)) is None
+    assert reason(known_to(70.0)) is None
     assert reason(known_to(120.0)) == said + longer
     assert reason(known_to(120.0), limit_energy_uncertainty=0.1) is None
     assert reason(known_to(None)) is None

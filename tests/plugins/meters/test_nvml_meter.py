@@ -339,8 +339,8 @@ def test_every_throttle_bit_of_the_package_has_its_name():
 def test_a_sensor_in_step_with_a_load_that_pauses_is_hardly_trusted(fake_nvml, phase_s):
     """60 W for 12 of 20 ms, else 30 W, and a sensor that is renewed every 20 ms: it shows one of
     them for as long as one may look, and NVML counts kernels in 60 % of the time."""
-    knots = [(0.0, 7.0)]
-    for k in range(1000):
+    knots = [(0.0, 7.0), (4.0, 7.0)]
+    for k in range(200, 1000):
         knots += [(k / 50, 30.0), (k / 50, 60.0), (k / 50 + 0.012, 60.0), (k / 50 + 0.012, 30.0)]
     sensor = Sensor(period_s=0.02, phase_s=phase_s)
     machine = nvml.Machine(cards=[nvml.p4(0x3B, trace=PowerTrace(knots), sensor=sensor)])
