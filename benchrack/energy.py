@@ -24,10 +24,12 @@ UNSEEN_RIPPLE = 0.018
 
 # A card that is busy for less of the time pauses between batches, as NVML counts it in percent.
 BUSY = 0.98
-# Pauses that take more of the time than this may be all that a sensor in step shows; that it is in
-# step, and falls into shorter ones, is less likely than what three standard errors leave.
+# Pauses that take more of the time than this may be all that a sensor in step shows. Of windows
+# over generated pulses about one in a hundred was in step (benchmarks/energy_error.py), so one that
+# falls into shorter pauses is rarer than what three standard errors leave.
 LONG_PAUSES = 0.1
-# Samples that lie within a quarter of their mean do not show pulses: noise reaches 15 %.
+# Samples that lie within a quarter of their mean do not show pulses: three standard deviations to
+# both sides are 15 % of it for a plateau twice as noisy as a recorded one (tests/fakes/traces).
 SEEN_PULSES = 0.25
 
 

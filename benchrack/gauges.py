@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -106,6 +105,8 @@ class HostGauge:
 
     def reset_peak(self) -> None:
         """What earlier cases freed goes back to the kernel first: it is no use of this one's."""
+        import ctypes
+
         with suppress(OSError, AttributeError):  # a C library without it
             ctypes.CDLL(None).malloc_trim(0)
         (self.root / "proc/self/clear_refs").write_text(RESET_PEAK)

@@ -247,10 +247,9 @@ class Measurement:
     `seconds_per_batch` holds one datum a round (throughput), one a batch (latency, accuracy); it
     becomes pytest-benchmark's `stats.data` and is left out of the flat record. `share_of_peak` is
     model operations × images/s ÷ the published peak of the card at that arithmetic (or FP32's, see
-    peak.share_of_peak); `start` numbers
-    the fresh processes that measured the case; `placement` says where its one process ran, as those
-    of `world` do of several; `machine` is the digest that the run's provenance
-    stands behind; `reasons` are the verdict, empty if it is valid.
+    peak.share_of_peak); `start` numbers the fresh processes that measured the case; `placement`
+    says where its one process ran, as those of `world` do of several; `machine` is the digest that
+    the run's provenance stands behind; `reasons` are the verdict, empty if it is valid.
     """
 
     case: Case = part()

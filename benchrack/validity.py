@@ -41,6 +41,7 @@ HARMLESS_THROTTLING = frozenset(
         "sw_power_cap",
     }
 )
+
 Rule = Callable[[Measurement, Settings, Accelerator | None], str | None]
 
 

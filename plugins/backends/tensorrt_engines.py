@@ -33,7 +33,8 @@ def cached(request: PrepareRequest, graph: Path, build: Callable[[Options], None
         "batch_size": request.batch_size,
         "device": request.device.name,
         "onnxruntime": onnxruntime.__version__,
-        "libraries": list(loaded_versions(tensorrt=True)),
+        # Of the libraries this one alone: the others come in with whatever ran before.
+        "tensorrt": [v for v in loaded_versions(tensorrt=True) if v.startswith("TensorRT ")],
     }
     folder = request.cache.get("tensorrt", key, lambda path: build(options(request, path)))
     return options(request, folder)

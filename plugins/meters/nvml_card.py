@@ -240,8 +240,8 @@ class Card:
             self.power_w,
             stop_s - start_s,
             busy_share=statistics.median(self.seen["utilisation"]),
-            limit_w=max(*self.power_w, *self.seen.get("power_limit", ())),
-            rest_w=min(self.rest_w, *self.power_w),
+            limit_w=max([*self.power_w, *self.seen.get("power_limit", ())]),
+            rest_w=min([*self.power_w, self.rest_w]),
         )
 
     def _seen_s(self, method: Method) -> list[float]:

@@ -186,6 +186,8 @@ def test_a_limit_of_its_own_bounds_what_is_left(root, monkeypatch):
 def test_what_was_freed_before_is_no_use_of_this_case():
     """The C library keeps small blocks that are freed below one that is not."""
     gauge = gauge_of(Device(kind="cpu"))
+    if gauge is None:
+        pytest.skip("this system does not tell a process's memory")
     blocks = [bytearray(b"x" * (64 << 10)) for _ in range(1 << 10)]
     last = bytearray(b"x" * (64 << 10))
     full = gauge.used()

@@ -127,6 +127,26 @@ def model_of(macs):
     return dataclasses.replace(lab.MODEL, load=load)
 
 
+@dataclasses.dataclass
+class Altered:
+    """A meter whose readings say something else."""
+
+    meter: object
+    change: object
+
+    def __getattr__(self, name):
+        return getattr(self.meter, name)
+
+    def end(self, start_s, stop_s):
+        readings = self.meter.end(start_s, stop_s)
+        return [dataclasses.replace(r, **self.change(r)) for r in readings]
+
+
+def reading(change):
+    """What makes a meter read otherwise: `change(reading)` are the fields that it changes."""
+    return lambda meter: Altered(meter, change)
+
+
 def rules(measurement):
     return [reason.partition(":")[0] for reason in measurement.reasons]
 
@@ -314,41 +334,19 @@ def test_a_network_of_which_some_convolutions_ran_in_int8(verdict):
 
 def test_energy_over_less_than_its_sensor_needs(verdict):
     """The sensor turns out to be slower, while it is read, than was assumed."""
-
-    class Slower:
-        def __init__(self, meter):
-            self.meter = meter
-
-        def __getattr__(self, name):
-            return getattr(self.meter, name)
-
-        def end(self, start_s, stop_s):
-            readings = self.meter.end(start_s, stop_s)
-            return [dataclasses.replace(r, minimum_window_s=100.0) for r in readings]
-
-    found = verdict(metered_by=Slower)
+    slower = reading(lambda _: {"minimum_window_s": 100.0})
+    found = verdict(metered_by=slower)
     assert rules(found) == ["power-window-too-short"]
     assert found.power.energy_window_too_short
-    assert verdict(metered_by=Slower, settings={"limit_power_window": 0.01}).reasons == ()
+    assert verdict(metered_by=slower, settings={"limit_power_window": 0.01}).reasons == ()
 
 
 def test_energy_that_its_sensor_hardly_knows(verdict):
-    """A sampled card that pauses in step with its sensor."""
-
-    class InStep:
-        def __init__(self, meter):
-            self.meter = meter
-
-        def __getattr__(self, name):
-            return getattr(self.meter, name)
-
-        def end(self, start_s, stop_s):
-            readings = self.meter.end(start_s, stop_s)
-            return [dataclasses.replace(r, uncertainty_j=0.3 * r.energy_j) for r in readings]
-
-    found = verdict(metered_by=InStep)
+    """As that of a card that pauses in step with it."""
+    in_step = reading(lambda r: {"uncertainty_j": 0.3 * r.energy_j})
+    found = verdict(metered_by=in_step)
     assert rules(found) == ["energy-uncertain"]
-    assert verdict(metered_by=InStep, settings={"limit_energy_uncertainty": 0.4}).reasons == ()
+    assert verdict(metered_by=in_step, settings={"limit_energy_uncertainty": 0.4}).reasons == ()
 
 
 def test_a_card_at_its_power_limit_is_no_fault(verdict):

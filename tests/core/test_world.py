@@ -1,10 +1,12 @@
 """Two devices in two processes: what they give back, how they end, and what stays behind."""
 
+import dataclasses
 import os
 import signal
 from pathlib import Path
 
 import pytest
+from fakes import laboratory as lab
 
 from benchrack.errors import (
     OutOfMemoryError,
@@ -14,7 +16,7 @@ from benchrack.errors import (
 )
 from benchrack.executors import Setup, Worker
 from benchrack.processors import usable_cores
-from benchrack.types import Case, Device, Settings
+from benchrack.types import Case, Device
 from benchrack.world import World
 
 pytest.importorskip("torch")
@@ -25,14 +27,8 @@ CPU = Device(kind="cpu", name="cpu")
 
 
 def world_in(folder, **settings):
-    quick = Settings(
-        reference="numpy-fp32",
-        time_limit_s=0.02,
-        warmup_limit_s=0.02,
-        round_s=0.001,
-        inputs_mib=1,
-        latency_samples=60,
-        **{"case_time_limit_s": 60.0} | settings,
+    quick = dataclasses.replace(
+        lab.QUICK, **{"latency_samples": 60, "case_time_limit_s": 60.0} | settings
     )
     setup = Setup(
         settings=quick, device=CPU, cache=str(folder / "cache"), conftests=(str(PLUGINS),)

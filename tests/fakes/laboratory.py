@@ -198,20 +198,19 @@ def bench(tmp_path, *backends, clock=None, device=None, **settings):
     )
 
 
+QUICK = Settings(
+    reference="numpy-fp32", time_limit_s=0.02, warmup_limit_s=0.02, round_s=0.001, inputs_mib=1
+)
+"""For processes that need to measure, and not to measure well."""
+
+
 def worker(tmp_path, conftest, **settings):
     """A worker process on the CPU whose plugins are those of a conftest.py, given as text."""
     path = tmp_path / "conftest.py"
     path.write_text(conftest)
-    quick = Settings(
-        reference="numpy-fp32",
-        time_limit_s=0.02,
-        warmup_limit_s=0.02,
-        round_s=0.001,
-        inputs_mib=1,
-    )
     return Worker(
         Setup(
-            settings=dataclasses.replace(quick, **settings),
+            settings=dataclasses.replace(QUICK, **settings),
             device=Device(kind="cpu", name="cpu"),
             cache=str(tmp_path / "cache"),
             conftests=(str(path),),

@@ -351,6 +351,19 @@ def test_a_sensor_in_step_with_a_load_that_pauses_is_hardly_trusted(fake_nvml, p
     assert error_j <= reading.uncertainty_j
 
 
+def test_a_single_sample_of_a_card_that_pauses_is_no_fault(fake_nvml):
+    """All others failed: what is left is told, with an uncertainty to match."""
+    card = nvml.p4(0x3B, trace=PowerTrace([(0.0, 7.0), (1.0, 60.0)]))
+    machine = nvml.Machine(cards=[card])
+    fake_nvml(machine)
+    (metered_card,) = open_nvml(ONE, machine.clock).cards
+    metered_card.sample()
+    metered_card.seen["power_limit"] = []
+    found = metered_card.result("sampled", 0.0, 1.0)
+    assert found.energy_j is not None
+    assert found.uncertainty_j >= found.energy_j
+
+
 def test_a_card_that_disappears_is_reported_and_keeps_what_was_sampled(fake_nvml):
     machine = nvml.lost_card(at_s=22.0)
     fake_nvml(machine)
