@@ -94,18 +94,22 @@ def planned_by(item: pytest.Item) -> Planned | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Several starts of each case are measured in a shuffled order, so that what drifts with time
-    (heat, neighbours) is not taken for a difference between cases."""
-    places = [place for place, item in enumerate(items) if planned_by(item) is not None]
-    if not places or sweep_of(config).settings.starts == 1:
+    """Cases of as many devices follow each other, since each number of devices has processes of its
+    own, which on cards have to end before others measure. Several starts of each case, which are
+    fresh processes anyway, are measured in a shuffled order, so that what drifts with time (heat,
+    neighbours) is not taken for a difference between cases."""
+    counts = {
+        place: planned.case.device_count
+        for place, item in enumerate(items)
+        if (planned := planned_by(item)) is not None
+    }
+    if not counts:
         return
-    shuffled = places.copy()
-    random.Random(sweep_of(config).settings.seed).shuffle(shuffled)
-    items[:] = [items[i] for i in _permutation(len(items), places, shuffled)]
-
-
-def _permutation(length: int, places: list[int], shuffled: list[int]) -> list[int]:
-    order = list(range(length))
-    for place, source in zip(places, shuffled, strict=True):
-        order[place] = source
-    return order
+    settings = sweep_of(config).settings
+    if settings.starts == 1:
+        as_they_come = list(dict.fromkeys(counts.values()))
+        order = sorted(counts, key=lambda place: as_they_come.index(counts[place]))
+    else:
+        order = random.Random(settings.seed).sample(list(counts), len(counts))
+    sources = dict(zip(counts, order, strict=True))
+    items[:] = [items[sources.get(place, place)] for place in range(len(items))]

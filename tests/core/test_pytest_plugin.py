@@ -179,6 +179,16 @@ def test_a_case_is_a_test_with_a_readable_name(lab):
     assert not (lab.path / "results").exists()
 
 
+def test_cases_of_as_many_devices_follow_each_other(lab):
+    """Their processes are started once, and not anew for each model; a suite's own tests stay."""
+    (lab.path / "test_a_other.py").write_text("def test_other(): pass\n")
+    result = lab("--collect-only", "-q", "--device-counts=2,1", "--backends=numpy-fp32,telling")
+    cases = [line for line in result.outlines if "[" in line]
+    assert [line.rpartition("-")[2] for line in cases] == ["x2]"] * 4 + ["x1]"] * 6
+    assert ["throughput" in line for line in cases] == [True] * 8 + [False] * 2
+    assert result.outlines[0] == "test_a_other.py::test_other"
+
+
 def test_a_run_leaves_tables_a_json_and_a_journal(lab):
     result = lab("-m", "inference")
     result.assert_outcomes(passed=3)
