@@ -240,9 +240,8 @@ class Worker:
                 process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(self.grace_s)
-        if not self.grace_s or process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it, and what is left of what it started
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         for stream in (process.stdin, self._replies, self._stderr):
             if stream is not None:

@@ -8,6 +8,7 @@ case with one device it measures alone.
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 import shutil
 import sys
@@ -32,6 +33,9 @@ from benchrack.world_part import WorldPart
 LOOPBACK = "127.0.0.1"
 # What a launcher may take to say which process is late, and to end them all.
 GRACE_S = 10.0
+# A socket's path has at most 107 bytes (unix(7)); the longest of a launcher are
+# `/benchrack-XXXXXXXX/pymp-XXXXXXXX/listener-XXXXXXXX` below this.
+LONGEST_PLACE = 107 - 51
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +108,7 @@ class World:
         local_size = size // launch.nodes
         placed = places(self.devices, local_size)
         self._make_room(self.one)
-        self._folder = tempfile.mkdtemp(prefix="benchrack-")
+        self._folder = tempfile.mkdtemp(prefix="benchrack-", dir=_place_of_sockets())
         settings = self.setup.settings
         part = WorldPart(
             size=size,
@@ -144,3 +148,9 @@ class World:
         """End all processes."""
         self._end_launcher()
         self.one.close()
+
+
+def _place_of_sockets() -> str:
+    """Where temporary files go, unless a socket's path would be too long there."""
+    place = tempfile.gettempdir()
+    return place if len(os.fsencode(place)) <= LONGEST_PLACE else "/tmp"

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +30,7 @@ def main() -> None:
     replies = int(sys.argv[1])
     told = json.loads(sys.stdin.readline())
     part, places = WorldPart.read(told["world"])
+    tempfile.tempdir = part.folder  # of this process: what it leaves goes with the folder
 
     def reply(message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
@@ -40,9 +43,10 @@ def main() -> None:
         shutil.rmtree(part.folder, ignore_errors=True)
         os._exit(0)
 
+    _limit_threads(places)
+    _preload()
     relay = Relay(part, reply)
     relay.start(sys.stdin, end)
-    _limit_threads(places)
     relay.ended(launch(part, json.dumps(told)))
     while True:
         signal.pause()  # whoever asks next is told why they ended
@@ -60,6 +64,7 @@ def launch(part: WorldPart, told: str) -> str:
         nproc_per_node=part.local_size,
         run_id=part.run_id,
         role="benchrack",
+        start_method="forkserver",
         rdzv_backend="c10d",
         rdzv_endpoint=part.endpoint,
         # Who is host is said: by default a machine looks up its own name, which often fails.
@@ -82,6 +87,13 @@ def launch(part: WorldPart, told: str) -> str:
 def _message(message: Any) -> str:
     """Torch keeps an error's message as text, or within an object."""
     return readable(str(message.get("message", message) if isinstance(message, dict) else message))
+
+
+def _preload() -> None:
+    """Load torch once for all processes, while this one loads it for itself: they are forked from
+    the one that did, which touches no card. It ends when this one does."""
+    multiprocessing.set_forkserver_preload(["torch", "benchrack.world_rank"])
+    multiprocessing.forkserver.ensure_running()
 
 
 def _limit_threads(places: Sequence[Place]) -> None:

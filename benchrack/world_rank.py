@@ -168,7 +168,8 @@ def _flat(failure: Failure) -> dict[str, Any]:
 
 
 def _end_with_launcher() -> None:
-    """Have the kernel kill this process when its launcher dies, also one that hangs in C."""
+    """Have the kernel kill this process when the one that it was forked from dies, which ends with
+    the launcher; also where it hangs in C."""
     with suppress(OSError, AttributeError):  # not Linux
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

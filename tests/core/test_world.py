@@ -3,6 +3,8 @@
 import dataclasses
 import os
 import signal
+import tempfile
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,16 @@ def gone(pid):
     except FileNotFoundError:
         return True
     return state in "ZX"
+
+
+def in_group(group):
+    """The processes of a group."""
+    found = set()
+    for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))):
+        with suppress(ProcessLookupError):
+            if os.getpgid(pid) == group:
+                found.add(pid)
+    return found
 
 
 def wait_until_gone(pid):
@@ -234,9 +246,27 @@ def test_nothing_outlives_the_one_who_asked(tmp_path, told):
 def test_nothing_outlives_a_launcher_that_is_killed(tmp_path, told):
     left = world_in(tmp_path)
     left.run(case("telling"))
-    os.kill(left._launcher._process.pid, signal.SIGKILL)
-    for pid in pids_of(told()):
+    launcher, folder = left._launcher._process.pid, left._folder
+    all_of_it = in_group(launcher)
+    ranks = {int(pid) for pid in pids_of(told())}
+    assert ranks < all_of_it
+    os.kill(launcher, signal.SIGKILL)
+    for pid in ranks:
         wait_until_gone(pid)
     with pytest.raises(WorkerError, match="ended by SIGKILL"):
         left.run(case("telling"))
+    for pid in all_of_it:
+        wait_until_gone(pid)
     left.close()
+    assert not Path(folder).exists()
+
+
+def test_sockets_find_room_where_temporary_files_have_a_long_path(tmp_path, monkeypatch, told):
+    """As batch systems name them; a socket's path has at most 107 bytes."""
+    deep = tmp_path / "scratch-of-a-job-in-a-batch-system" / "job-12345678.array-123"
+    deep.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    with closing(world_in(tmp_path)) as world:
+        world.run(case("telling"))
+        assert len(pids_of(told())) == 2
+    assert not list(deep.iterdir())
