@@ -33,8 +33,8 @@ from benchrack.world_part import WorldPart
 LOOPBACK = "127.0.0.1"
 # What a launcher may take to say which process is late, and to end them all.
 GRACE_S = 10.0
-# A socket's path has at most 107 bytes (unix(7)); the longest of a launcher are
-# `/benchrack-XXXXXXXX/pymp-XXXXXXXX/listener-XXXXXXXX` below this.
+# A socket's path has at most 107 bytes (unix(7)); the longest of a launcher have 51 below this:
+# `/benchrack-…/pymp-…/listener-…`, each with eight characters of chance.
 LONGEST_PLACE = 107 - 51
 
 
