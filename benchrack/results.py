@@ -240,6 +240,10 @@ class World:
     placement: tuple[str, ...] = ()
 
 
+OF_ENERGY = frozenset({"power-window-too-short", "energy-uncertain"})
+"""Rules of the verdict about energy and power alone: the same row's images/s stand."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """What one start of one case measured.
@@ -274,6 +278,16 @@ class Measurement:
     @property
     def valid(self) -> bool:
         return not self.reasons
+
+    @property
+    def energy_reasons(self) -> tuple[str, ...]:
+        """The reasons against energy and power alone."""
+        return tuple(r for r in self.reasons if r.partition(":")[0] in OF_ENERGY)
+
+    @property
+    def other_reasons(self) -> tuple[str, ...]:
+        """The reasons against images/s, percentiles and shares too."""
+        return tuple(r for r in self.reasons if r not in self.energy_reasons)
 
 
 def to_record(measurement: Measurement) -> dict[str, Any]:

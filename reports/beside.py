@@ -44,13 +44,14 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A figure of one's own cases, and the published points of the same with as many decimals as
-    their sources have; None: as they are."""
+    """A figure of one's own cases, be it of energy or not, and the published points of the same
+    with as many decimals as their sources have; None: as they are."""
 
     name: str
     own: Callable[[Pool], Cell]
     points: Sequence[Point]
     decimals: int | None = None
+    energy: bool = False
 
 
 def published_tables(results: Results, points: Sequence[Point] | None = None) -> list[Table]:
@@ -96,6 +97,7 @@ def _ratios(results: Results, points: Sequence[Point], axis: Axis) -> list[Figur
             own=per_watt,
             points=relative(per_watts, axis),
             decimals=2 if axis == "device_count" else 1,
+            energy=True,
         ),
     ]
 
@@ -212,21 +214,21 @@ def _table(title: str, pools: Sequence[Pool], figures: Sequence[Figure]) -> Tabl
             (
                 *(key.cell(p) for key in keys),
                 *([words(f.name)] if several else []),
-                _measured(own, p, footnotes),
+                _measured(own, p, f.energy, footnotes),
                 _printed(point, f, footnotes),
                 words(_cards(point)),
             )
             for p, f, own, point in rows
         ),
-        notes=(NOTE, *common_notes(shown)),
+        notes=(NOTE, *common_notes(shown, energy=any(f.energy for f in figures))),
         footnotes=footnotes.texts,
     )
 
 
-def _measured(own: Cell, p: Pool, footnotes: Footnotes) -> Cell:
+def _measured(own: Cell, p: Pool, energy: bool, footnotes: Footnotes) -> Cell:
     remarks = ["relative to another figure, which is not valid"] * own.invalid
-    notes = footnotes.of(p, remarks=remarks)
-    return dataclasses.replace(own, notes=notes, invalid=own.invalid or bool(p.reasons))
+    notes = footnotes.of(p, remarks=remarks, energy=energy)
+    return dataclasses.replace(own, notes=notes, invalid=own.invalid or p.doubtful(energy=energy))
 
 
 def _same(p: Pool, point: Point, best: set[int]) -> bool:

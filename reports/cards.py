@@ -25,13 +25,8 @@ from benchrack.reports.layout import (
     words,
 )
 from benchrack.reports.pooling import Pool, pool
-from benchrack.reports.power import RATE, column, median_of
-from benchrack.reports.ratios import (
-    PER_WATT_ABOVE_IDLE,
-    doubtful,
-    per_watt_ratio_cell,
-    rate_ratio_cell,
-)
+from benchrack.reports.power import PER_WATT_ABOVE_IDLE, RATE, column, median_of
+from benchrack.reports.ratios import doubtful, per_watt_ratio_cell, rate_ratio_cell
 from benchrack.reports.records import Results
 
 
@@ -76,10 +71,10 @@ def cards_table(results: Results, relative_to: str | None = None) -> Table | Non
         ],
         [
             *(RATE, Column(header="relative", cell=ratio)),
-            column("images/s/W above idle", PER_WATT_ABOVE_IDLE),
-            Column(header="relative per W", cell=per_watt),
+            column("images/s/W above idle", PER_WATT_ABOVE_IDLE, energy=True),
+            Column(header="relative per W", cell=per_watt, energy=True),
         ],
-        notes=[*_notes(base, shown), *common_notes(shown)],
+        notes=[*_notes(base, shown), *common_notes(shown, energy=True)],
         remarks=lambda p: _remarks(p, bases[id(p)]),
     )
 
@@ -146,6 +141,8 @@ def _remarks(p: Pool, base: Pool) -> list[str]:
     remarks = []
     if doubtful(p, base):
         remarks.append(f"relative to one {device(base)}, whose figure is not valid")
+    elif doubtful(p, base, energy=True):
+        remarks.append(f"per watt relative to one {device(base)}, whose energy is not valid")
     if (software := _software(p)) != (other := _software(base)):
         remarks.append(f"measured with {software}, and one {device(base)} with {other}")
     own, one = _meters(p), _meters(base)

@@ -86,14 +86,24 @@ class Footnotes:
             for texts in self.found.values()
         )
 
-    def of(self, pool: Pool, *, remarks: Iterable[str] = ()) -> tuple[int, ...]:
-        """The numbers of all that must be said about a pool's figures."""
-        numbers = [self.number(f"not valid, {r}", _rule(r)) for r in pool.reasons]
+    def of(
+        self, pool: Pool, *, remarks: Iterable[str] = (), energy: bool = False
+    ) -> tuple[int, ...]:
+        """The numbers of all that must be said about a pool's figures, be they of energy or not."""
+        numbers = [self._reason(reason) for reason in pool.reasons]
+        numbers += self.of_energy(pool) if energy else ()
         deviations = pool.engine.deviations if pool.engine else ()
         said = [d for d in deviations if not any(d in reason for reason in pool.reasons)]
         said += [_of_miss(pool, miss) for miss in pool.misses]
         numbers += [self.number(text) for text in (*said, *remarks)]
         return tuple(dict.fromkeys(numbers))
+
+    def of_energy(self, pool: Pool) -> tuple[int, ...]:
+        """The numbers of what is said against a pool's energy and power alone."""
+        return tuple(dict.fromkeys(self._reason(reason) for reason in pool.energy_reasons))
+
+    def _reason(self, reason: str) -> int:
+        return self.number(f"not valid, {reason}", _rule(reason))
 
 
 def _rule(reason: str) -> str:
@@ -119,10 +129,11 @@ def _one_line(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table with one pool a row."""
+    """A column of a table with one pool a row; whether its figures are of energy or power."""
 
     header: str
     cell: Callable[[Pool], Cell]
+    energy: bool = False
 
 
 def words(text: str) -> Cell:
@@ -221,14 +232,21 @@ def listed(
     remarks: Callable[[Pool], Sequence[str]] = lambda pool: (),
 ) -> Table:
     """A table with one pool a row. Marks stand at the first of its figures, which is always shown;
-    of the others, those that any row fills."""
+    of the others, those that any row fills. What speaks against energy alone marks its figures."""
     footnotes = Footnotes()
 
     def marked(cell: Cell, pool: Pool) -> Cell:
         numbers = footnotes.of(pool, remarks=remarks(pool))
         if not pool.starts:
             return missed(pool, numbers)
-        return dataclasses.replace(cell, notes=numbers, invalid=bool(pool.reasons))
+        return dataclasses.replace(cell, notes=numbers, invalid=pool.doubtful())
+
+    def shown_cell(column: Column, pool: Pool, cell: Cell) -> Cell:
+        if column is columns[0]:
+            return marked(cell, pool)
+        if cell.empty or not (column.energy and pool.energy_reasons):
+            return cell
+        return dataclasses.replace(cell, notes=footnotes.of_energy(pool), invalid=True)
 
     keys = list(keys)
     if any(len(p.starts) > 1 for p in pools):
@@ -242,8 +260,7 @@ def listed(
         rows=tuple(
             (
                 *(key.cell(pool) for key in keys),
-                marked(row[0], pool),
-                *(row[i] for i in shown[1:]),
+                *(shown_cell(columns[i], pool, row[i]) for i in shown),
             )
             for pool, row in zip(pools, cells, strict=True)
         ),
@@ -261,8 +278,9 @@ def single_start_notes(pools: Sequence[Pool]) -> list[str]:
     return [f"{where}: ± is of one process; fresh ones may differ by more (--set starts=6)."]
 
 
-def common_notes(pools: Sequence[Pool]) -> list[str]:
-    """What holds for a whole table: where it was measured, how often, and from which runs."""
+def common_notes(pools: Sequence[Pool], *, energy: bool = False) -> list[str]:
+    """What holds for a whole table, be there energy in it or not: where it was measured, how often,
+    and from which runs."""
     notes = []
     machines = dict.fromkeys(p.machine for p in pools)
     if len(machines) == 1:
@@ -283,7 +301,7 @@ def common_notes(pools: Sequence[Pool]) -> list[str]:
         )
     if joined := dict.fromkeys(r.run.name for p in pools if _joined(p) for r in p.starts):
         notes.append(f"Starts of runs that resume one another are pooled: {', '.join(joined)}.")
-    if any(p.reasons for p in pools):
+    if any(p.doubtful(energy=energy) for p in pools):
         notes.append("! marks what is not valid and must not be quoted; the numbers say why.")
     if renewed := [p for p in pools if p.older]:
         runs = ", ".join(dict.fromkeys(p.run.name for p in renewed))

@@ -65,16 +65,25 @@ class Pool:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the figures of this pool must not be quoted, each reason once."""
-        own = dict.fromkeys(r for s in self.starts for r in s.measurement.reasons)
+        """Why no figure of this pool must be quoted, each reason once."""
+        own = dict.fromkeys(r for s in self.starts for r in s.measurement.other_reasons)
         return (*own, *_too_few_starts(self))
+
+    @property
+    def energy_reasons(self) -> tuple[str, ...]:
+        """Why its energy and power must not be quoted, where the other figures may, each once."""
+        return tuple(dict.fromkeys(r for s in self.starts for r in s.measurement.energy_reasons))
+
+    def doubtful(self, *, energy: bool = False) -> bool:
+        """Whether a figure of this pool must not be quoted, be it of energy or not."""
+        return bool(self.reasons or (energy and self.energy_reasons))
 
 
 def _too_few_starts(pool: Pool) -> list[str]:
     """Against figures that go out. What a model answers does not depend on the start."""
     if not (pool.starts and pool.run.publish) or pool.case.scenario == "accuracy":
         return []
-    valid = sum(start.measurement.valid for start in pool.starts)
+    valid = sum(not start.measurement.other_reasons for start in pool.starts)
     if valid >= MINIMUM_FOR_MEDIAN:
         return []
     return [f"too-few-starts: a published number needs {MINIMUM_FOR_MEDIAN}, and {valid} are valid"]

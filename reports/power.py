@@ -30,25 +30,40 @@ def power_table(results: Results) -> Table | None:
     pools = in_order(p for p in pool(results, "throughput") if p.starts)
     columns = [
         column("% of peak", lambda m: None if m.share_of_peak is None else 100 * m.share_of_peak),
-        column("power W", of_power(lambda power: power.average_power_w)),
+        column("power W", of_power(lambda power: power.average_power_w), energy=True),
         column(
             "idle W",
             of_power(lambda power: power.idle_power_w),
             of_power(lambda power: power.idle_power_spread_w),
         ),
-        column("J/image", of_power(lambda power: power.energy_per_image_j), _uncertainty_j),
-        column("images/s/W", of_power(lambda power: power.images_per_s_per_w)),
-        column("above idle", of_power(lambda power: power.images_per_s_per_w_above_idle)),
-        column("system W", of_power(lambda power: power.system_power_w), _system_uncertainty_w),
+        column(
+            "J/image",
+            of_power(lambda power: power.energy_per_image_j),
+            _uncertainty_j,
+            energy=True,
+        ),
+        column("images/s/W", PER_WATT, energy=True),
+        column("above idle", PER_WATT_ABOVE_IDLE, energy=True),
+        column(
+            "system W",
+            of_power(lambda power: power.system_power_w),
+            _system_uncertainty_w,
+            energy=True,
+        ),
         column(
             "system idle W",
             of_power(lambda power: power.system_idle_power_w),
             of_power(lambda power: power.system_idle_power_spread_w),
         ),
-        column("system images/s/W", of_power(lambda power: power.system_images_per_s_per_w)),
+        column(
+            "system images/s/W",
+            of_power(lambda power: power.system_images_per_s_per_w),
+            energy=True,
+        ),
         column(
             "system above idle",
             of_power(lambda power: power.system_images_per_s_per_w_above_idle),
+            energy=True,
         ),
         column("memory GiB", _memory_gib),
     ]
@@ -62,7 +77,7 @@ def power_table(results: Results) -> Table | None:
         pools,
         keys,
         [RATE, *columns],
-        notes=[*_notes(shown), *common_notes(pools)],
+        notes=[*_notes(shown), *common_notes(pools, energy=True)],
         remarks=_remarks,
     )
 
@@ -91,6 +106,10 @@ def _title(shown: set[str]) -> str:
 def of_power(of: Callable[[Power], float | None]) -> Figure:
     """A figure of the power of a measurement, where there is one."""
     return lambda measurement: of(measurement.power) if measurement.power else None
+
+
+PER_WATT = of_power(lambda power: power.images_per_s_per_w)
+PER_WATT_ABOVE_IDLE = of_power(lambda power: power.images_per_s_per_w_above_idle)
 
 
 def _uncertainty_j(measurement: Measurement) -> float | None:
@@ -126,9 +145,11 @@ def median_of(starts: Sequence[Record], of: Figure) -> float | None:
     return median_interval(known).value if known else None
 
 
-def column(header: str, of: Figure, spread: Figure | None = None) -> Column:
+def column(
+    header: str, of: Figure, spread: Figure | None = None, *, energy: bool = False
+) -> Column:
     """A column with the median of a figure over the starts of each row, ± the median of what the
-    starts state for it."""
+    starts state for it; whether it is of energy or power in the measurement."""
 
     def cell(p: Pool) -> Cell:
         median = median_of(p.starts, of)
@@ -140,7 +161,7 @@ def column(header: str, of: Figure, spread: Figure | None = None) -> Column:
             stated = Interval(value=median, low=median - half, high=median + half)
         return Cell(text=figure(median), spread=half_width(stated), value=median)
 
-    return Column(header=header, cell=cell)
+    return Column(header=header, cell=cell, energy=energy)
 
 
 def _notes(shown: set[str]) -> list[str]:

@@ -9,11 +9,8 @@ from __future__ import annotations
 from benchrack.reports.layout import EMPTY, Cell
 from benchrack.reports.numbers import half_width
 from benchrack.reports.pooling import Pool, over_starts, rates_of, sign_of
-from benchrack.reports.power import median_of, of_power
+from benchrack.reports.power import PER_WATT_ABOVE_IDLE, median_of
 from benchrack.results import Interval
-
-PER_WATT = of_power(lambda power: power.images_per_s_per_w)
-PER_WATT_ABOVE_IDLE = of_power(lambda power: power.images_per_s_per_w_above_idle)
 
 
 def rate_ratio(p: Pool, base: Pool) -> Interval | None:
@@ -52,12 +49,13 @@ def per_watt_ratio_cell(p: Pool, base: Pool) -> Cell:
     own, one = (median_of(starts, PER_WATT_ABOVE_IDLE) for starts in (p.starts, base.starts))
     if own is None or not one:
         return EMPTY
-    return Cell(text=f"{own / one:.2f}", value=own / one, invalid=doubtful(p, base))
+    invalid = doubtful(p, base, energy=True)
+    return Cell(text=f"{own / one:.2f}", value=own / one, invalid=invalid)
 
 
-def doubtful(p: Pool, base: Pool) -> bool:
-    """Whether a pool stands relative to another figure that is not valid."""
-    return not is_base(p, base) and bool(base.reasons)
+def doubtful(p: Pool, base: Pool, *, energy: bool = False) -> bool:
+    """Whether a pool stands relative to another figure, of energy or not, that is not valid."""
+    return not is_base(p, base) and base.doubtful(energy=energy)
 
 
 def is_base(p: Pool, base: Pool) -> bool:

@@ -30,10 +30,8 @@ from benchrack.reports.pooling import (
     nodes_of,
     pool,
 )
-from benchrack.reports.power import RATE, column, median_of
+from benchrack.reports.power import PER_WATT, PER_WATT_ABOVE_IDLE, RATE, column, median_of
 from benchrack.reports.ratios import (
-    PER_WATT,
-    PER_WATT_ABOVE_IDLE,
     doubtful,
     per_watt_ratio_cell,
     rate_ratio,
@@ -60,9 +58,9 @@ def device_scaling_table(results: Results) -> Table | None:
         RATE,
         Column(header="speed-up", cell=lambda p: rate_ratio_cell(p, one(p))),
         Column(header="efficiency %", cell=lambda p: _efficiency_cell(p, one(p))),
-        column("images/s/W", PER_WATT),
-        column("above idle", PER_WATT_ABOVE_IDLE),
-        Column(header="relative", cell=lambda p: per_watt_ratio_cell(p, one(p))),
+        column("images/s/W", PER_WATT, energy=True),
+        column("above idle", PER_WATT_ABOVE_IDLE, energy=True),
+        Column(header="relative", cell=lambda p: per_watt_ratio_cell(p, one(p)), energy=True),
         Column(header="skew %", cell=_skew_cell),
     ]
     return listed(
@@ -70,7 +68,7 @@ def device_scaling_table(results: Results) -> Table | None:
         pools,
         [*keys, BATCH, Column(header="devices", cell=lambda p: whole(p.case.device_count))],
         columns,
-        notes=[*_notes(pools), *common_notes(pools)],
+        notes=[*_notes(pools), *common_notes(pools, energy=True)],
         remarks=lambda p: _remarks(p, one(p)),
     )
 
@@ -92,6 +90,7 @@ def batch_power_table(results: Results) -> Table | None:
         "Images/s per watt above idle, relative to batch 1",
         per_watt_ratio_cell,
         "Images/s per watt above idle ÷ that at batch 1 in the same run.",
+        energy=True,
     )
 
 
@@ -174,6 +173,8 @@ def _remarks(p: Pool, one: Pool) -> list[str]:
         remarks.append("one device was not measured in the same run: there is no speed-up")
     if doubtful(p, one):
         remarks.append("relative to one device, whose figure is not valid")
+    elif doubtful(p, one, energy=True):
+        remarks.append("per watt relative to one device, whose energy is not valid")
     for start in p.starts[:1]:
         world, placement = start.measurement.world, start.measurement.placement
         if places := "; ".join(world.placement if world else filter(None, [placement])):
@@ -207,8 +208,11 @@ def _by_batch(
     title: str,
     cell: Callable[[Pool, Pool], Cell],
     note: str,
+    *,
+    energy: bool = False,
 ) -> Table | None:
-    """A row for all batches of the same, a column a batch size: of rows with many of them."""
+    """A row for all batches of the same, a column a batch size: of rows with many of them; whether
+    its figures are of energy."""
     rows: dict[object, list[Pool]] = {}
     for p in in_order(p for p in pool(results, "throughput") if p.starts):
         case = dataclasses.replace(p.case, batch_size=1)
@@ -225,8 +229,8 @@ def _by_batch(
             ratio = found[p.case.batch_size]
             if not ratio.empty:
                 remarks = ["relative to batch 1, whose figure is not valid"] * ratio.invalid
-                notes = footnotes.of(p, remarks=remarks)
-                invalid = ratio.invalid or bool(p.reasons)
+                notes = footnotes.of(p, remarks=remarks, energy=energy)
+                invalid = ratio.invalid or p.doubtful(energy=energy)
                 cells[id(p)] = dataclasses.replace(ratio, notes=notes, invalid=invalid)
     shown = [row for row in rows.values() if any(id(p) in cells for p in row)]
     if not shown:
@@ -244,6 +248,6 @@ def _by_batch(
         headers=(*(key.header for key in keys), *(f"batch {b}" for b in batches)),
         keys=len(keys),
         rows=tuple(map(texts, shown)),
-        notes=(note, *common_notes(pools)),
+        notes=(note, *common_notes(pools, energy=energy)),
         footnotes=footnotes.texts,
     )

@@ -10,6 +10,7 @@ import pytest
 from benchrack.machines import Accelerator, Cited
 from benchrack.peak import share_of_peak
 from benchrack.results import (
+    OF_ENERGY,
     Accuracy,
     Interval,
     Latency,
@@ -538,6 +539,7 @@ def test_the_share_of_peak_of_a_latency_is_that_of_its_median_batch():
 def test_docs_have_a_heading_for_every_rule_and_no_other():
     section = DOCS.read_text().split("\n## The verdict\n")[1].split("\n## ")[0]
     assert re.findall(r"^### (\S+)$", section, re.M) == list(RULES)
+    assert set(RULES) >= OF_ENERGY
 
 
 @pytest.mark.parametrize("key", LIMITS)

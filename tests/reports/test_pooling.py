@@ -130,6 +130,13 @@ def test_six_valid_starts_can_be_published(to_publish, make):
     assert not table.rows[0][-1].invalid
 
 
+def test_starts_whose_energy_is_not_valid_count_for_the_images(to_publish, make):
+    starts = [
+        dataclasses.replace(s, reasons=("energy-uncertain: ±6 %",)) for s in starts_of(make, 6)
+    ]
+    assert throughput_table(to_publish(starts)).footnotes == ()
+
+
 @pytest.mark.parametrize("spoilt", ["one is missing", "one is not valid", "one failed"])
 def test_fewer_valid_starts_are_marked_when_publishing(to_publish, make, spoilt):
     starts, failed, others = starts_of(make, 6), [], []

@@ -343,6 +343,38 @@ def test_watts_over_one_device_that_is_not_valid_are_marked(session, on_cards):
     assert [cell.invalid for cell in column(table, "relative")] == [False, True]
 
 
+def test_energy_that_is_not_valid_leaves_the_speed_up_alone(session, on_cards):
+    one = on_cards(100.0, per_watt=(20.0, 10.0), reasons=("energy-uncertain: ±6 %",))
+    table = device_scaling_table(session([one, on_cards(180.0, 2, per_watt=(20.0, 9.0))]))
+    invalid = {
+        header: [cell.invalid for cell in column(table, header)]
+        for header in ("images/s", "speed-up", "images/s/W", "above idle", "relative")
+    }
+    assert invalid == {
+        "images/s": [False, False],
+        "speed-up": [False, False],
+        "images/s/W": [True, False],
+        "above idle": [True, False],
+        "relative": [True, True],
+    }
+    assert "per watt relative to one device, whose energy is not valid" in table.footnotes
+
+
+def test_batches_whose_energy_is_not_valid_are_marked_per_watt_alone(session, on_cards):
+    reasons = ("energy-uncertain: ±6 %",)
+    results = session(
+        [
+            on_cards(9.0 * b, 1, b, per_watt=(20.0, 10.0), reasons=reasons if b == 64 else ())
+            for b in BATCHES
+        ]
+    )
+    (rates,), (watts,) = batch_scaling_table(results).rows, batch_power_table(results).rows
+    assert not any(cell.mark for cell in rates)
+    assert [
+        h for h, cell in zip(batch_power_table(results).headers, watts, strict=True) if cell.invalid
+    ] == ["batch 64"]
+
+
 def test_device_counts_are_rows_of_their_own(session, on_cards):
     table = batch_scaling_table(
         session([on_cards(10.0 * b**0.5 * n, n, b) for n in (1, 2) for b in BATCHES])

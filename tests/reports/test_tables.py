@@ -394,6 +394,41 @@ def test_power_shows_what_meters_measured(session, make):
     assert "longer window" in table.footnotes[0]
 
 
+ENERGY_ONLY = "energy-uncertain: energy is known to ±6.0% only (limit ±3.5%)"
+
+
+def test_what_speaks_against_energy_alone_marks_the_energy_and_not_the_images(session, make):
+    power = Power(
+        meters=("nvml",),
+        average_power_w=70.0,
+        idle_power_w=20.0,
+        energy_per_image_j=0.7,
+        images_per_s_per_w=1.5,
+        images_per_s_per_w_above_idle=2.1,
+    )
+    measured = make.measured(105.0, reasons=(ENERGY_ONLY,))
+    results = session([dataclasses.replace(measured, power=power)])
+    table = power_table(results)
+    assert table.footnotes == (f"not valid, {ENERGY_ONLY}",)
+    marked = [h for h, cell in zip(table.headers, table.rows[0], strict=True) if cell.invalid]
+    assert marked == ["power W", "J/image", "images/s/W", "above idle"]
+    assert str(column(table, "J/image")[0]) == "0.7000 ! [1]"
+    assert [note for note in table.notes if note.startswith("! marks")]
+    rates = throughput_table(results)
+    assert not column(rates, "batch 1")[0].mark
+    assert not rates.footnotes
+    assert not [note for note in rates.notes if note.startswith("! marks")]
+
+
+def test_a_row_with_both_kinds_of_reasons_has_each_where_it_belongs(session, make):
+    power = Power(meters=("nvml",), average_power_w=70.0)
+    measured = make.measured(105.0, reasons=("noisy: by 9 %", ENERGY_ONLY))
+    table = power_table(session([dataclasses.replace(measured, power=power)]))
+    assert table.footnotes == ("not valid, noisy: by 9 %", f"not valid, {ENERGY_ONLY}")
+    assert column(table, "images/s")[0].mark == "! [1]"
+    assert column(table, "power W")[0].mark == "! [2]"
+
+
 def test_energy_of_an_image_and_idle_power_have_their_uncertainty(session, make):
     power = Power(
         meters=("nvml",),
