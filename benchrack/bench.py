@@ -18,6 +18,7 @@ from benchrack.metering import Idle, Opened
 from benchrack.meters import Domain
 from benchrack.peers import ALONE, Peers
 from benchrack.processors import last_level_cache_bytes, usable_cores
+from benchrack.progress import Progress, silent
 from benchrack.registry import Registry
 from benchrack.surroundings import CpuTimes, cpu_times
 from benchrack.types import (
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
 MIB = 1024**2
 
 
-def silent(phase: str) -> None:
-    """The progress report of a run that nobody watches."""
-
-
 @dataclass(slots=True)
 class Bench:
     """A place to run cases. Data sets are opened once, and the distinct inputs of a model are
@@ -55,7 +52,7 @@ class Bench:
     device: Device
     cache: Cache = field(default_factory=Cache.default)
     clock: Clock = time.perf_counter
-    progress: Callable[[str], None] = silent
+    progress: Progress = silent
     meters: Opened = field(default_factory=Opened)
     idle: Mapping[Domain, Idle] = field(default_factory=dict)
     cpu_times: Callable[[], CpuTimes | None] = cpu_times

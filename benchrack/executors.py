@@ -15,22 +15,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 from benchrack import errors
-from benchrack.bench import Bench, silent
+from benchrack.bench import Bench
 from benchrack.errors import BenchrackError, OutOfMemoryError, TimeLimitError, WorkerError
 from benchrack.flattening import flatten
 from benchrack.memory import ran_out
 from benchrack.metering import Idle
 from benchrack.meters import Domain
+from benchrack.progress import Progress, silent
 from benchrack.results import Measurement, from_record
 from benchrack.running import run_case
 from benchrack.types import Case, Device, Settings
 
-Progress = Callable[[str], None]
 STDERR_LINES = 5
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +13,10 @@ from typing import Any, NoReturn
 from benchrack.errors import NodeError
 from benchrack.link import Connection, Link, try_to_send
 from benchrack.nodes import Nodes, difference, software
+from benchrack.progress import Progress, silent
 
 HELLO_S = 5.0  # what a stranger that connects may take to say who it is
 TRY_S, RETRY_S = 5.0, 0.2
-
-
-def silent(phase: str) -> None:
-    """The progress report of a run that nobody watches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +26,7 @@ class Meeting:
     nodes: Nodes
     limit_s: float
     silence_limit_s: float
-    progress: Callable[[str], None] = silent
+    progress: Progress = silent
     started: float = field(default_factory=time.monotonic)
 
     @property

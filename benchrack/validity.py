@@ -14,22 +14,9 @@ from benchrack.energy import BUSY
 from benchrack.machines import Accelerator
 from benchrack.peak import bound, share_of_peak
 from benchrack.results import Interval, Measurement
+from benchrack.tolerances import tolerance
 from benchrack.types import Settings
 
-# Largest error of an output relative to the picture's largest reference output, and 1 − cosine of
-# all outputs, by the precision that was asked for; `limit_output_error` multiplies both. Measured
-# on five networks (docs/measurement.md): FP32 is up to 2.5e-5 and 5e-11 away, on another engine or
-# with Winograd's convolutions, and what was rounded to TF32 from 1.0e-3 and 1.5e-7 on. A bit less
-# of mantissa doubles the error and quadruples 1 − cosine: so from FP16 and TF32 to BF16.
-TOLERANCES: dict[str, tuple[float, float]] = {
-    "fp64": (1e-4, 1e-8),
-    "fp32": (1e-4, 1e-8),
-    "tf32": (5e-2, 5e-4),
-    "fp16": (5e-2, 5e-4),
-    "bf16": (4e-1, 3e-2),
-    "int8": (2.0, 1e-1),
-}
-COARSEST = TOLERANCES["int8"]
 # NVML's reasons for a clock below the highest that are no fault: nothing to do, as was set, or at
 # the card's power limit, where many cards run by design (the limit is in the record).
 HARMLESS_THROTTLING = frozenset(
@@ -167,7 +154,7 @@ def _output_mismatch(m: Measurement, settings: Settings, card: Accelerator | Non
             f"outputs of different inputs differ by {check.input_spread:.1g} at least (limit "
             f"{settings.limit_spread:g}): no check of them means anything"
         )
-    error, distance = _tolerance(m, settings)
+    error, distance = tolerance(m.preparation.asked_precision, settings.limit_output_error)
     if check.max_relative_error <= error and 1 - check.cosine <= distance:
         return None
     return (
@@ -179,19 +166,13 @@ def _output_mismatch(m: Measurement, settings: Settings, card: Accelerator | Non
 def _accuracy_mismatch(m: Measurement, settings: Settings) -> str | None:
     """Over all measured pictures, where no few were compared before."""
     cosine = m.accuracy.logit_cosine if m.accuracy else None
-    _, distance = _tolerance(m, settings)
+    _, distance = tolerance(m.preparation.asked_precision, settings.limit_output_error)
     if cosine is None or 1 - cosine <= distance:
         return None
     return (
         f"1 − cosine {1 - cosine:.2g} (tolerance {distance:.2g}) against {settings.reference}, "
         "mean of all pictures"
     )
-
-
-def _tolerance(m: Measurement, settings: Settings) -> tuple[float, float]:
-    """Of a precision that is not known here, such as FP8: the coarsest."""
-    error, distance = TOLERANCES.get(m.preparation.asked_precision, COARSEST)
-    return error * settings.limit_output_error, distance * settings.limit_output_error
 
 
 def _throttled(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:

@@ -28,7 +28,7 @@ from benchrack.metering import Idle, open_meters
 from benchrack.placement import Place, bind
 from benchrack.registry import load_registry
 from benchrack.results import to_record
-from benchrack.running import run_case
+from benchrack.running import run_case, settle
 from benchrack.types import Case, Device, Settings
 
 
@@ -54,6 +54,7 @@ def main() -> None:
         if bench.device.kind == "cpu":
             limit_host_memory(int(bench.settings.memory_gib * GIB))
         reply(_measure(bench, case, place.description if place else ""))
+        settle()
 
 
 def _read(lines: queue.Queue[str]) -> None:

@@ -19,13 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from benchrack.bench import silent
 from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
-from benchrack.executors import Alarm, Executor, Progress, Setup, Worker
+from benchrack.executors import Alarm, Executor, Setup, Worker
 from benchrack.joining import interface_of
 from benchrack.metering import Idle
 from benchrack.meters import Domain
 from benchrack.placement import places
+from benchrack.progress import Progress, silent
 from benchrack.results import Measurement
 from benchrack.types import Case, Device
 from benchrack.world_part import WorldPart

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchrack.bench import silent
 from benchrack.errors import NodeError, PeerLostError, UnsupportedError
-from benchrack.executors import Progress, error_of
+from benchrack.executors import error_of
 from benchrack.flattening import flatten
 from benchrack.link import Connection, Link
 from benchrack.nodes import address_of
+from benchrack.progress import Progress, silent
 from benchrack.results import Measurement, from_record, to_record
 from benchrack.types import Case
 from benchrack.world import Launch, World

@@ -22,13 +22,14 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from benchrack import placement, running
-from benchrack.bench import Bench, silent
+from benchrack.bench import Bench
 from benchrack.errors import PeerLostError
 from benchrack.flattening import unflatten
 from benchrack.gauges import limit_host_memory
 from benchrack.memory import GIB
 from benchrack.peers import Failure, PeersError
 from benchrack.placement import Place
+from benchrack.progress import silent
 from benchrack.results import Measurement, to_record
 from benchrack.types import Case
 from benchrack.worker import bench_of
@@ -111,6 +112,7 @@ def _serve(
         else:
             samples = found.seconds_per_batch
             launcher.send({"record": to_record(found), "seconds_per_batch": samples})
+        running.settle()
 
 
 def _choose(index: int) -> None:

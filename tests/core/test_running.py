@@ -1,7 +1,9 @@
 """One case from preparation to measurement, on a fake device whose speed is known."""
 
 import dataclasses
+import gc
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import laboratory as lab
 import benchrack.bench
 from benchrack.errors import CorruptImageError, OutOfMemoryError, UnsupportedError
 from benchrack.results import from_record, to_record
-from benchrack.running import run_case
+from benchrack.running import run_case, settle
 from benchrack.types import Case
 
 
@@ -284,3 +286,23 @@ def test_placed_inputs_are_the_sessions_own(bench):
     bench.registry = lab.registry(lab.backend(clock=bench.clock, compute=compute))
     run_case(bench, case())
     assert np.array_equal(bench.distinct_inputs(case()), before)
+
+
+class Ring:
+    """Garbage that counting references does not find."""
+
+    def __init__(self):
+        self.me = self
+
+
+def test_between_cases_garbage_goes_and_what_is_left_is_collected_no_more():
+    ring = Ring()
+    seen, kept = weakref.ref(ring), [Ring()]
+    del ring
+    try:
+        settle()
+        assert seen() is None
+        assert not any(found is kept for found in gc.get_objects())
+    finally:
+        gc.unfreeze()
+    assert any(found is kept for found in gc.get_objects())

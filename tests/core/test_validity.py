@@ -21,13 +21,9 @@ from benchrack.results import (
     Steadiness,
     Surroundings,
 )
+from benchrack.tolerances import TOLERANCES
 from benchrack.types import Case, Engine, Settings
-from benchrack.validity import (
-    HARMLESS_THROTTLING,
-    RULES,
-    TOLERANCES,
-    judge,
-)
+from benchrack.validity import HARMLESS_THROTTLING, RULES, judge
 
 DOCS = Path(__file__).parents[2] / "docs/measurement.md"
 LIMITS = [f.name for f in dataclasses.fields(Settings) if f.name.startswith("limit_")]
