@@ -9,7 +9,7 @@ import pytest
 
 from benchrack.cache import Cache
 from benchrack.errors import OutOfMemoryError
-from benchrack.plugins.backends import onnx_graphs
+from benchrack.plugins.backends import onnx_graphs, tensorrt_engines
 from benchrack.plugins.backends import onnxruntime as backend
 from benchrack.types import Device
 
@@ -97,6 +97,27 @@ def test_the_same_card_in_another_place_finds_the_engine(tensorrt, fake):
     assert one["trt_engine_cache_path"] == two["trt_engine_cache_path"]
     assert (one["device_id"], two["device_id"]) == ("1", "0")
     assert len(fake.built) == 1
+
+
+@pytest.mark.parametrize(
+    ("loaded", "built"),
+    [
+        (("CUDA runtime 12.9", "cuDNN 9.10.2", "TensorRT 10.9.0"), 1),
+        (("CUDA runtime 12.9", "TensorRT 10.13.3"), 2),
+    ],
+    ids=["libraries that earlier cases loaded", "another TensorRT"],
+)
+def test_of_the_libraries_tensorrt_alone_makes_another_engine(
+    tensorrt, fake, monkeypatch, loaded, built
+):
+    def loads(*versions):
+        monkeypatch.setattr(tensorrt_engines, "loaded_versions", lambda *, tensorrt: versions)
+
+    loads("CUDA runtime 12.9", "TensorRT 10.9.0")
+    tensorrt(32)
+    loads(*loaded)
+    tensorrt(32)
+    assert len(fake.built) == built
 
 
 def test_a_build_that_runs_out_of_memory_leaves_no_engine(fake, request_for, tmp_path):
