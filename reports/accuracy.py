@@ -11,12 +11,12 @@ from benchrack.reports.layout import (
     Cell,
     Column,
     Table,
-    common_notes,
     in_order,
     key_columns,
     listed,
     whole,
 )
+from benchrack.reports.notes import common_notes
 from benchrack.reports.numbers import percent, percent_bounds
 from benchrack.reports.pooling import Pool, pool
 from benchrack.reports.records import Results

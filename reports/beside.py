@@ -18,11 +18,11 @@ from benchrack.reports.layout import (
     Cell,
     Footnotes,
     Table,
-    common_notes,
     in_order,
     key_columns,
     words,
 )
+from benchrack.reports.notes import common_notes
 from benchrack.reports.numbers import figure, half_width, percent
 from benchrack.reports.pooling import Pool, over_starts, pool, rates_of
 from benchrack.reports.power import RATE

@@ -16,7 +16,6 @@ from benchrack.reports.layout import (
     Cell,
     Column,
     Table,
-    common_notes,
     device,
     in_order,
     key_columns,
@@ -24,6 +23,7 @@ from benchrack.reports.layout import (
     whole,
     words,
 )
+from benchrack.reports.notes import common_notes
 from benchrack.reports.pooling import Pool, pool
 from benchrack.reports.power import PER_WATT_ABOVE_IDLE, RATE, column, median_of
 from benchrack.reports.ratios import doubtful, per_watt_ratio_cell, rate_ratio_cell

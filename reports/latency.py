@@ -12,13 +12,12 @@ from benchrack.reports.layout import (
     Cell,
     Column,
     Table,
-    common_notes,
     in_order,
     key_columns,
     listed,
-    single_start_notes,
     whole,
 )
+from benchrack.reports.notes import common_notes, single_start_notes
 from benchrack.reports.numbers import figure, half_width
 from benchrack.reports.pooling import Pool, modes_of_starts, over_starts, pool
 from benchrack.reports.records import Results

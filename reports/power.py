@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
@@ -10,12 +11,14 @@ from benchrack.reports.layout import (
     EMPTY,
     Cell,
     Column,
+    Footnotes,
     Table,
-    common_notes,
     in_order,
     key_columns,
     listed,
 )
+from benchrack.reports.matrix import by_batch
+from benchrack.reports.notes import common_notes
 from benchrack.reports.numbers import figure, half_width
 from benchrack.reports.pooling import Pool, over_starts, pool, rates_of, sign_of
 from benchrack.reports.records import Record, Results
@@ -65,12 +68,14 @@ def power_table(results: Results) -> Table | None:
             of_power(lambda power: power.system_images_per_s_per_w_above_idle),
             energy=True,
         ),
-        column("memory GiB", _memory_gib),
+        MEMORY,
     ]
     pools = [p for p in pools if any(not c.cell(p).empty for c in columns)]
     if not pools:
         return None
     shown = {c.header for c in columns if any(not c.cell(p).empty for p in pools)}
+    if shown == {"memory GiB"}:
+        return _memory_table(pools)
     keys = [*key_columns(pools), BATCH]
     return listed(
         _title(shown),
@@ -80,6 +85,17 @@ def power_table(results: Results) -> Table | None:
         notes=[*_notes(shown), *common_notes(pools, energy=True)],
         remarks=_remarks,
     )
+
+
+def _memory_table(pools: Sequence[Pool]) -> Table:
+    """Of memory alone, which no reason against a rate concerns."""
+
+    def cell(p: Pool, footnotes: Footnotes) -> Cell:
+        notes = tuple(footnotes.number(remark) for remark in _remarks(p))
+        return dataclasses.replace(MEMORY.cell(p), notes=notes)
+
+    notes = [MEMORY_NOTE, *common_notes(pools, timed=False)]
+    return by_batch("Memory, GiB", pools, cell, notes=notes)
 
 
 def _rate(p: Pool) -> Cell:
@@ -164,6 +180,10 @@ def column(
     return Column(header=header, cell=cell, energy=energy)
 
 
+MEMORY = column("memory GiB", _memory_gib)
+MEMORY_NOTE = "Memory at its peak: of the fullest card, or of one process on the CPU."
+
+
 def _notes(shown: set[str]) -> list[str]:
     notes = {
         "% of peak": "% of peak: model operations × images/s ÷ the dense peak that was published "
@@ -175,7 +195,7 @@ def _notes(shown: set[str]) -> list[str]:
         "periods imply, without how well its sensor was calibrated.",
         "system W": "System: the whole machine, as a meter of its own sees it; it holds the power "
         "of the devices.",
-        "memory GiB": "Memory at its peak: of the fullest card, or of one process on the CPU.",
+        "memory GiB": MEMORY_NOTE,
     }
     return [note for header, note in notes.items() if header in shown]
 

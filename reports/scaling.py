@@ -16,13 +16,14 @@ from benchrack.reports.layout import (
     Column,
     Footnotes,
     Table,
-    common_notes,
     device,
     in_order,
     key_columns,
     listed,
     whole,
 )
+from benchrack.reports.matrix import by_batch
+from benchrack.reports.notes import common_notes
 from benchrack.reports.numbers import percent
 from benchrack.reports.pooling import (
     Pool,
@@ -206,48 +207,31 @@ def _more(p: Pool, one: Pool) -> float:
 def _by_batch(
     results: Results,
     title: str,
-    cell: Callable[[Pool, Pool], Cell],
+    ratio: Callable[[Pool, Pool], Cell],
     note: str,
     *,
     energy: bool = False,
 ) -> Table | None:
-    """A row for all batches of the same, a column a batch size: of rows with many of them; whether
-    its figures are of energy."""
+    """Ratios to batch 1, of what was measured at many batch sizes; whether they are of energy."""
+
+    def of_batch_1(p: Pool) -> Cell:
+        return ratio(p, baseline(results, p, dataclasses.replace(p.case, batch_size=1)))
+
+    def cell(p: Pool, footnotes: Footnotes) -> Cell:
+        found = of_batch_1(p)
+        if found.empty:
+            return found
+        remarks = ["relative to batch 1, whose figure is not valid"] * found.invalid
+        notes = footnotes.of(p, remarks=remarks, energy=energy)
+        invalid = found.invalid or p.doubtful(energy=energy)
+        return dataclasses.replace(found, notes=notes, invalid=invalid)
+
     rows: dict[object, list[Pool]] = {}
-    for p in in_order(p for p in pool(results, "throughput") if p.starts):
-        case = dataclasses.replace(p.case, batch_size=1)
-        key = (p.machine, p.nodes, case, _engine(p.starts[0]))
-        rows.setdefault(key, []).append(p)
-    footnotes = Footnotes()
-    cells: dict[int, Cell] = {}
-    for row in rows.values():
-        first = dataclasses.replace(row[0].case, batch_size=1)
-        found = {p.case.batch_size: cell(p, baseline(results, p, first)) for p in row}
-        if sum(not one.empty for one in found.values()) < MANY_BATCHES:
-            continue
-        for p in row:
-            ratio = found[p.case.batch_size]
-            if not ratio.empty:
-                remarks = ["relative to batch 1, whose figure is not valid"] * ratio.invalid
-                notes = footnotes.of(p, remarks=remarks, energy=energy)
-                invalid = ratio.invalid or p.doubtful(energy=energy)
-                cells[id(p)] = dataclasses.replace(ratio, notes=notes, invalid=invalid)
-    shown = [row for row in rows.values() if any(id(p) in cells for p in row)]
+    for p in pool(results, "throughput"):
+        if p.starts and not of_batch_1(p).empty:
+            case = dataclasses.replace(p.case, batch_size=1)
+            rows.setdefault((p.machine, p.nodes, case, _engine(p.starts[0])), []).append(p)
+    shown = [p for row in rows.values() if len(row) >= MANY_BATCHES for p in row]
     if not shown:
         return None
-    pools = [p for row in shown for p in row]
-    keys = key_columns(pools)
-    batches = sorted({p.case.batch_size for p in pools if id(p) in cells})
-
-    def texts(row: Sequence[Pool]) -> tuple[Cell, ...]:
-        at = {p.case.batch_size: cells.get(id(p), EMPTY) for p in row}
-        return (*(key.cell(row[0]) for key in keys), *(at.get(b, EMPTY) for b in batches))
-
-    return Table(
-        title=title,
-        headers=(*(key.header for key in keys), *(f"batch {b}" for b in batches)),
-        keys=len(keys),
-        rows=tuple(map(texts, shown)),
-        notes=(note, *common_notes(pools, energy=energy)),
-        footnotes=footnotes.texts,
-    )
+    return by_batch(title, shown, cell, notes=[note, *common_notes(shown, energy=energy)])

@@ -407,11 +407,29 @@ def test_what_the_meters_saw_of_memory_comes_first(session, on_cards):
     assert column(power_table(session([seen])), "memory GiB")[0].value == 5.5
 
 
-def test_memory_is_shown_without_a_meter(session, make):
+def test_memory_alone_has_a_row_for_all_batches(session, make):
     """As of a CPU whose RAPL may not be read: each row that has a footprint."""
-    footprint = Footprint(peak_gib=3.25, batches_gib=1.0)
-    known = dataclasses.replace(make.measured(9.0), footprint=footprint)
-    table = power_table(session([known, make.measured(7.0, model="vgg16")]))
-    assert table.title == "Throughput against memory"
-    assert texts(table) == [["resnet50", "pytorch-fp32", "1", "9.000 ±0.8 %", "3.250"]]
+
+    def with_memory(peak_gib, **more):
+        footprint = Footprint(peak_gib=peak_gib, batches_gib=1.0)
+        return dataclasses.replace(make.measured(9.0, **more), footprint=footprint)
+
+    noisy = with_memory(3.5, batch_size=8, reasons=("noisy: by 9 %",))
+    results = session([with_memory(3.25), noisy, make.measured(7.0, model="vgg16")])
+    table = power_table(results)
+    assert table.title == "Memory, GiB"
+    assert table.headers == ("model", "backend", "batch 1", "batch 8")
+    # What makes a rate doubtful does not make the memory so.
+    assert texts(table) == [["resnet50", "pytorch-fp32", "3.250", "3.500"]]
+    assert not table.footnotes
+    assert not [note for note in table.notes if note.startswith(("!", "Copies"))]
     assert power_table(session([make.measured(9.0)])) is None
+
+
+def test_meters_that_failed_are_a_footnote_of_the_memory_too(session, make):
+    power = Power(meters=(), meter_faults=("nvml: the card was lost",))
+    footprint = Footprint(peak_gib=3.25, batches_gib=1.0)
+    measured = dataclasses.replace(make.measured(9.0), power=power, footprint=footprint)
+    table = power_table(session([measured]))
+    assert texts(table) == [["resnet50", "pytorch-fp32", "3.250 [1]"]]
+    assert table.footnotes == ("nvml: the card was lost",)
