@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchrack.errors import CacheError
+from benchrack.errors import BenchrackError, CacheError
 
 if TYPE_CHECKING:
     import filelock
@@ -29,6 +29,7 @@ ENVIRONMENT_VARIABLE = "BENCHRACK_CACHE_DIR"
 # Nothing else below the root is ever read or removed: it may be a folder that holds other things.
 _PRODUCT = re.compile(r"[0-9a-f]{24}")
 _PRODUCT_OR_PARTIAL = re.compile(r"\.?([0-9a-f]{24})(\.partial)?")
+_ROOM_BYTES = 64 * 1024
 _DISK_REFUSES = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 
@@ -105,8 +106,11 @@ class Cache:
                     shutil.rmtree(path)
                 partial.rename(path)
         except BaseException as error:
+            refused = isinstance(error, OSError) and error.errno in _DISK_REFUSES
+            # Not all libraries say what the system told them: torch.save does not.
+            refused = refused or (_is_full(path.parent) and not isinstance(error, BenchrackError))
             shutil.rmtree(partial, ignore_errors=True)
-            if isinstance(error, OSError) and error.errno in _DISK_REFUSES:
+            if refused and isinstance(error, Exception):
                 raise _refusal(path.parent, error) from error
             raise
 
@@ -171,6 +175,11 @@ def _refusal(folder: Path, error: Exception) -> CacheError:
         f"the cache can't write {folder}: {error}. Free some space or make it writable, or move "
         f"the cache with {ENVIRONMENT_VARIABLE}=FOLDER"
     )
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether its disk has no more room than a file system keeps for itself."""
+    return shutil.disk_usage(folder).free < _ROOM_BYTES
 
 
 def _size_bytes(folder: Path) -> int:

@@ -5,8 +5,6 @@ Each command imports what it needs itself, so that `--help` is instant.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -172,14 +170,11 @@ def _terminal_width() -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.partial")
+    from benchrack.writing import write_text
+
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, path)
+        write_text(path, text)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
         raise ResultsError(f"{path} can't be written: {error.strerror}") from error
 
 

@@ -20,6 +20,11 @@ def check_outputs(outputs: np.ndarray, reference: np.ndarray, name: str) -> Outp
     """
     import numpy as np
 
+    if outputs.shape != reference.shape:
+        raise ValueError(
+            f"outputs have the shape {outputs.shape}, and those of {name} for the same pictures "
+            f"{reference.shape}"
+        )
     scale = np.abs(reference).max(axis=1, keepdims=True)
     finite = bool(np.isfinite(outputs).all())
     error = np.abs(outputs - reference) / np.where(scale > 0, scale, 1)

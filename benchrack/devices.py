@@ -35,6 +35,10 @@ def resolve(asked: str) -> tuple[Device, ...]:
     count_as_nvml()
     if asked == "cpu":
         return (CPU,)
+    if asked not in ("auto", "cuda") and not asked.startswith(("cuda:", "GPU-", PART)):
+        raise DeviceError(
+            f"--device={asked}: expected auto, cpu, cuda, cuda:N[,M] or the UUID of a card (GPU-…)"
+        )
     cards = visible_cards()
     if asked == "auto":
         return cards or (CPU,)
@@ -50,13 +54,9 @@ def resolve(asked: str) -> tuple[Device, ...]:
         return _each_once(asked, [_by_index(asked, part, cards) for part in parts])
     if asked.startswith("GPU-"):
         return _each_once(asked, [_by_uuid(part, cards) for part in asked.split(",")])
-    if asked.startswith(PART):
-        raise DeviceError(
-            f"--device={asked}: a part of a card (MIG) is chosen by {VISIBLE}=<its UUID>, one at a "
-            "time; leave out --device then"
-        )
     raise DeviceError(
-        f"--device={asked}: expected auto, cpu, cuda, cuda:N[,M] or the UUID of a card (GPU-…)"
+        f"--device={asked}: a part of a card (MIG) is chosen by {VISIBLE}=<its UUID>, one at a "
+        "time; leave out --device then"
     )
 
 

@@ -12,7 +12,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ class JournalContents:
     """What a journal holds, measurements and outcomes each with pytest's node id.
 
     `complete` says that the run came to its end and every line reached the disk; `torn` that the
-    last line was cut off, and is left out.
+    last line was cut off, and is left out; `problems` are lines that are damaged, and left out too.
     """
 
     header: Header
@@ -94,6 +94,7 @@ class JournalContents:
     outcomes: tuple[tuple[str, Outcome], ...]
     complete: bool
     torn: bool = False
+    problems: tuple[str, ...] = ()
 
 
 class Journal:
@@ -187,12 +188,17 @@ def _finite(value: Any) -> Any:
 
 
 def read(path: Path) -> JournalContents:
-    """A journal from disk, whole or torn. Raises ResultsError if it is none, or damaged inside."""
+    """A journal from disk, whole, torn or damaged inside. Raises ResultsError if it is none."""
     try:
         *whole, rest = path.read_bytes().split(b"\n")
     except OSError as error:
         raise ResultsError(f"{path} can't be read: {error.strerror}") from error
-    lines = [_parse(path, number, line) for number, line in enumerate(whole, 1) if line.strip()]
+    numbered = [(number, line) for number, line in enumerate(whole, 1) if line.strip()]
+    lines = [_parse(path, *first) for first in numbered[:1]]
+    problems: list[str] = []
+    for number, line in numbered[1:]:
+        with _noted(problems):
+            lines.append(_parse(path, number, line))
     try:
         lines += [_parse(path, len(whole) + 1, rest)] if rest else []
         torn = False
@@ -208,21 +214,32 @@ def read(path: Path) -> JournalContents:
     except ResultsError as error:
         raise ResultsError(f"{path}: {error}") from error
     measurements, outcomes, complete = [], [], False
-    for number, line in body:
-        match line["kind"]:
-            case "measurement":
-                measurements.append(_measurement(path, number, line))
-            case "outcome":
-                outcomes.append(_outcome(path, number, line))
-            case "end":
-                complete = not line.get("lost")
+    for number, found in body:
+        with _noted(problems):
+            match found["kind"]:
+                case "measurement":
+                    measurements.append(_measurement(path, number, found))
+                case "outcome":
+                    outcomes.append(_outcome(path, number, found))
+                case "end":
+                    complete = not found.get("lost")
     return JournalContents(
         header=header,
         measurements=tuple(measurements),
         outcomes=tuple(outcomes),
         complete=complete,
         torn=torn,
+        problems=tuple(problems),
     )
+
+
+@contextlib.contextmanager
+def _noted(problems: list[str]) -> Iterator[None]:
+    """A damaged line is a problem, and no reason to lose the others."""
+    try:
+        yield
+    except ResultsError as error:
+        problems.append(f"{error}: left out")
 
 
 def _parse(path: Path, number: int, line: bytes) -> tuple[int, dict[str, Any]]:

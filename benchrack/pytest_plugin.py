@@ -220,16 +220,25 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, Any, Any]:
     run = session.config.stash.get(RUN, None)
     if run is None:
         return (yield)
-    run.end(str(session.shouldfail or session.shouldstop or "the run was interrupted"))
+    to_the_end = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    reason = "skipped before it was measured" if to_the_end else "the run was interrupted"
+    run.end(str(session.shouldfail or session.shouldstop or reason))
     write_results(session.config, run)
+    # After others, such as that of a signal, pytest prints no summary.
+    summed_up = session.exitstatus in [
+        code for code in pytest.ExitCode if code.name != "INTERNAL_ERROR"
+    ]
     try:
-        return (yield)  # pytest-benchmark writes the file of --benchmark-json, pytest its summary
+        yield  # pytest-benchmark writes the file of --benchmark-json, pytest its summary
     except OSError as error:
         run.json_failed(error)
-        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:  # the summary, which the error kept from being printed
-            print_results(reporter, run, session.config.stash[RESUMED].files)
-        return None
+        summed_up = False
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not summed_up:  # after an error, or an exit code of a signal
+        pytest_terminal_summary(reporter, session.config)
+    if run.lost and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    return None
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from benchrack.journal import Header, Journal
 from benchrack.provenance import without_passwords
 from benchrack.results import SCHEMA, Measurement, Outcome
 from benchrack.types import Case, Device, Settings
+from benchrack.writing import write_text
 
 NOT_RUN = "not-run"
 
@@ -50,7 +50,8 @@ def new_header(
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """What a run knows of itself. `planned` maps pytest's node ids to the cases still to run."""
+    """What a run knows of itself. `planned` maps pytest's node ids to the cases still to run;
+    `lost` says that something that was measured is in no file."""
 
     header: Header
     folder: Path
@@ -62,6 +63,7 @@ class Run:
     problems: list[str] = field(default_factory=list)
     total: int = 0
     json_path: Path | None = None
+    lost: bool = False
 
     @classmethod
     def begin(cls, folder: Path, header: Header) -> Run:
@@ -114,22 +116,22 @@ class Run:
     def write_json(self, document: Mapping[str, Any], path: Path | None = None) -> Path | None:
         """Write pytest-benchmark's document, whole or not at all; None where the disk refuses."""
         path = path or self.folder / f"{self.header.run}.json"
-        partial = path.with_name(f".{path.name}.partial")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(json.dumps(document, indent=4, default=str) + "\n")
-            os.replace(partial, path)
+            write_text(path, json.dumps(document, indent=4, default=str) + "\n")
         except OSError as error:
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
             self.json_failed(error, path)
             return None
         return path
 
     def json_failed(self, error: OSError, path: Path | None = None) -> None:
-        """Remember that the JSON is missing, and where its records are."""
+        """Remember that the JSON is missing, and where its records are, or that some are lost."""
         self.json_path = None
+        journal = self.journal
+        held = "has all records"
+        if journal.lost:
+            self.lost = True
+            held = f"lacks {journal.lost} of its lines too: what they held is lost. For the rest"
         self.problems.append(
             f"{path or error.filename} can't be written: {error.strerror}. The journal "
-            f"{self.journal.path} has all records: benchrack report {self.journal.path}"
+            f"{journal.path} {held}: benchrack report {journal.path}"
         )

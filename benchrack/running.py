@@ -49,7 +49,7 @@ def measure(bench: Bench, case: Case) -> tuple[Measurement, Findings]:
     except Exception as error:
         if (reason := _out_of_memory(bench, error)) is None:
             raise
-        raise OutOfMemoryError(reason) from error
+        raise OutOfMemoryError(reason + _allowed(bench)) from error
     measured = Measurement(
         case=case,
         engine=session.engine,
@@ -102,11 +102,17 @@ def _out_of_memory(bench: Bench, error: Exception) -> str | None:
     """An error of a framework in words, if what it says is that memory ran out."""
     lines = str(error).strip().splitlines() or [""]
     if isinstance(error, MemoryError):
-        return f"the host ran out of memory: {lines[0]}"
+        return ": ".join(filter(None, ["the host ran out of memory", lines[0]]))
     share = None
     with suppress(Exception):  # a card that is lost must not hide the error it caused
         share = peak_share(bench.gauge) if bench.gauge else None
     return lines[0] if ran_out(str(error), share) else None
+
+
+def _allowed(bench: Bench) -> str:
+    """What the user allowed, where that may be what ran out."""
+    gib = bench.settings.memory_gib
+    return f" (memory_gib allows {gib:g} GiB)" if gib and bench.device.kind == "cpu" else ""
 
 
 def _prepared(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchrack.errors import WeightsError
 from benchrack.registry import Registry
 from benchrack.types import Case
 
@@ -74,8 +75,14 @@ def plugins_of(registry: Registry) -> dict[str, str]:
 
 def weights_of(asked: Iterable[str]) -> dict[str, str]:
     """For each folder that `--weights` names a digest of its files: their names, sizes and times of
-    change, not what is in them, which may be gigabytes."""
+    change, not what is in them, which may be gigabytes.
+
+    Raises WeightsError for a folder that is not there.
+    """
     folders = {weights: Path(weights).expanduser() for weights in sorted(set(asked))}
+    for weights, path in folders.items():
+        if path.is_absolute() and not path.is_dir():
+            raise WeightsError(f"--weights={weights}: there is no such folder")
     return {weights: _files(path) for weights, path in folders.items() if path.is_dir()}
 
 

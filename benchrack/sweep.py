@@ -31,6 +31,8 @@ from benchrack.statistics import MINIMUM_FOR_MEDIAN
 from benchrack.types import SCENARIOS, Case, Scenario, Settings
 
 SUFFIX = ".toml"
+# Settings of which there is at least one; others may be zero.
+COUNTS = frozenset({"starts", "latency_samples", "calibration_batch_size"})
 PUBLISHED_INTERVAL, PUBLISHED_TIME_LIMIT_S = 0.005, 30.0
 
 
@@ -161,31 +163,34 @@ def apply_settings(settings: Settings, given: Mapping[str, Any], where: str) -> 
             hint = f" Did you mean {near[0]}?" if near else ""
             known = ", ".join(hints)
             raise SweepError(f"{where}: unknown setting {key!r}.{hint} Known: {known}")
-        values[key] = _setting(f"{where}, {key}", hints[key], value)
+        values[key] = _setting(where, key, hints[key], value)
     return dataclasses.replace(settings, **values)
 
 
-def _setting(where: str, hint: Any, value: Any) -> Any:
+def _setting(where: str, key: str, hint: Any, value: Any) -> Any:
     if typing.get_origin(hint) is typing.Literal:
         choices = typing.get_args(hint)
         if value not in choices:
-            raise SweepError(f"{where}: expected one of {', '.join(choices)}, found {value!r}")
+            wanted = ", ".join(choices)
+            raise SweepError(f"{where}, {key}: expected one of {wanted}, found {value!r}")
         return value
     if hint is str:
         return str(value)
     if hint is bool:
         truth = {"true": True, "false": False}.get(str(value).lower())
         if truth is None:
-            raise SweepError(f"{where}: expected true or false, found {value!r}")
+            raise SweepError(f"{where}, {key}: expected true or false, found {value!r}")
         return truth
     try:
         number = hint(value)
     except (TypeError, ValueError):
         number = None
     rounded = isinstance(value, float) and number != value
-    if number is None or rounded or isinstance(value, bool) or not 0 <= number < math.inf:
+    least = 1 if key in COUNTS else 0
+    if number is None or rounded or isinstance(value, bool) or not least <= number < math.inf:
         kind = "a whole number" if hint is int else "a number"
-        raise SweepError(f"{where}: expected {kind}, zero or more, found {value!r}")
+        wanted = "one or more" if least else "zero or more"
+        raise SweepError(f"{where}, {key}: expected {kind}, {wanted}, found {value!r}")
     return number
 
 

@@ -85,7 +85,8 @@ def _remarks(p: Pool) -> list[str]:
         named = ", ".join(unreadable[:NAMED_FILES])
         more = len(unreadable) - NAMED_FILES
         rest = f" and {more} more" if more > 0 else ""
-        remarks.append(f"{len(unreadable)} pictures could not be read: {named}{rest}")
+        pictures = "picture" if len(unreadable) == 1 else "pictures"
+        remarks.append(f"{len(unreadable)} {pictures} could not be read: {named}{rest}")
     if len({start.measurement.accuracy for start in p.starts}) > 1:
         remarks.append("the starts differ in accuracy; the last is shown")
     return remarks

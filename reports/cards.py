@@ -26,7 +26,7 @@ from benchrack.reports.layout import (
 from benchrack.reports.notes import common_notes
 from benchrack.reports.pooling import Pool, pool
 from benchrack.reports.power import PER_WATT_ABOVE_IDLE, RATE, column, median_of
-from benchrack.reports.ratios import doubtful, per_watt_ratio_cell, rate_ratio_cell
+from benchrack.reports.ratios import doubtful, marked, per_watt_ratio_cell, rate_ratio_cell
 from benchrack.reports.records import Results
 
 
@@ -55,10 +55,10 @@ def cards_table(results: Results, relative_to: str | None = None) -> Table | Non
         return None
 
     def ratio(p: Pool) -> Cell:
-        return rate_ratio_cell(p, bases[id(p)])
+        return marked(rate_ratio_cell(p, bases[id(p)]), p, bases[id(p)])
 
     def per_watt(p: Pool) -> Cell:
-        return per_watt_ratio_cell(p, bases[id(p)])
+        return marked(per_watt_ratio_cell(p, bases[id(p)]), p, bases[id(p)])
 
     keys = [key for key in key_columns(shown) if key.header not in ("device", "devices")]
     return listed(
@@ -102,7 +102,9 @@ def _named(wanted: str, pools: Iterable[Pool]) -> str:
     exact = [card for card in cards if _words(card) == _words(wanted)]
     found = exact or [card for card in cards if set(_words(wanted)) <= set(_words(card))]
     if len(found) != 1 or not _words(wanted):
-        among = ", ".join(found or cards) or "none"
+        if not cards:
+            raise ResultsError("--relative-to: these results are of no card")
+        among = ", ".join(found or cards)
         what = "may be several cards" if found else "is no card of these results"
         raise ResultsError(f"--relative-to: {wanted!r} {what}: name one of {among}")
     return found[0]

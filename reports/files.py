@@ -69,6 +69,7 @@ def _read_journal(path: Path) -> File:
         identity=identity(header.machine, {}),
         measurements=[measurement for _, measurement in contents.measurements],
         outcomes=[outcome for _, outcome in contents.outcomes],
+        problems=contents.problems,
         notes=notes,
     )
 

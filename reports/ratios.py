@@ -6,6 +6,8 @@ valid is marked, even where its own figure is valid.
 
 from __future__ import annotations
 
+import dataclasses
+
 from benchrack.reports.layout import EMPTY, Cell
 from benchrack.reports.numbers import half_width
 from benchrack.reports.pooling import Pool, over_starts, rates_of, sign_of
@@ -56,6 +58,12 @@ def per_watt_ratio_cell(p: Pool, base: Pool) -> Cell:
 def doubtful(p: Pool, base: Pool, *, energy: bool = False) -> bool:
     """Whether a pool stands relative to another figure, of energy or not, that is not valid."""
     return not is_base(p, base) and base.doubtful(energy=energy)
+
+
+def marked(cell: Cell, p: Pool, base: Pool, *, energy: bool = False) -> Cell:
+    """A ratio's cell, marked also where the pool's own figure, of energy or not, is not valid."""
+    own = not is_base(p, base) and p.doubtful(energy=energy)
+    return cell if cell.empty or not own else dataclasses.replace(cell, invalid=True)
 
 
 def is_base(p: Pool, base: Pool) -> bool:

@@ -34,6 +34,7 @@ from benchrack.reports.pooling import (
 from benchrack.reports.power import PER_WATT, PER_WATT_ABOVE_IDLE, RATE, column, median_of
 from benchrack.reports.ratios import (
     doubtful,
+    marked,
     per_watt_ratio_cell,
     rate_ratio,
     rate_ratio_cell,
@@ -57,11 +58,17 @@ def device_scaling_table(results: Results) -> Table | None:
     keys = [c for c in key_columns(pools) if c.header != "devices"]
     columns = [
         RATE,
-        Column(header="speed-up", cell=lambda p: rate_ratio_cell(p, one(p))),
-        Column(header="efficiency %", cell=lambda p: _efficiency_cell(p, one(p))),
+        Column(header="speed-up", cell=lambda p: marked(rate_ratio_cell(p, one(p)), p, one(p))),
+        Column(
+            header="efficiency %", cell=lambda p: marked(_efficiency_cell(p, one(p)), p, one(p))
+        ),
         column("images/s/W", PER_WATT, energy=True),
         column("above idle", PER_WATT_ABOVE_IDLE, energy=True),
-        Column(header="relative", cell=lambda p: per_watt_ratio_cell(p, one(p)), energy=True),
+        Column(
+            header="relative",
+            cell=lambda p: marked(per_watt_ratio_cell(p, one(p)), p, one(p)),
+            energy=True,
+        ),
         Column(header="skew %", cell=_skew_cell),
     ]
     return listed(

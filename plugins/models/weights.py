@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchrack.errors import WeightsError
+from benchrack.memory import ran_out
 from benchrack.types import LoadedModel, Preprocessing
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ def read_state(path: Path) -> Mapping[str, torch.Tensor]:
             "that could run code. Save it with torch.save(model.state_dict(), path)"
         ) from error
     except Exception as error:  # a damaged file can make the reader stumble over anything
+        if ran_out(str(error)):
+            raise
         reason = (str(error).splitlines() or [""])[0][:200]
         raise WeightsError(
             f"{path} can't be read as weights, it may be damaged: {type(error).__name__}: {reason}"

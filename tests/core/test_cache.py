@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -184,6 +185,21 @@ def test_a_full_disk_is_a_cache_error_that_says_what_to_do(cache):
     assert ENVIRONMENT_VARIABLE in str(caught.value)
     assert str(cache.root / "onnx") in str(caught.value)
     assert [p for p in (cache.root / "onnx").iterdir() if p.is_dir()] == []
+
+
+def test_a_full_disk_that_a_library_words_otherwise_is_one_too(cache, monkeypatch):
+    """As torch.save: RuntimeError, `unexpected pos 95296 vs 95248`."""
+
+    def make(folder):
+        raise RuntimeError("unexpected pos 95296 vs 95248")
+
+    with pytest.raises(RuntimeError, match="unexpected pos"):
+        cache.get("weights", {"a": 1}, make)
+    full = shutil.disk_usage(cache.root)._replace(free=4096)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: full)
+    with pytest.raises(CacheError, match=r"unexpected pos.*Free some space"):
+        cache.get("weights", {"a": 1}, make)
+    assert cache.entries() == []
 
 
 def test_a_disk_that_fills_up_at_the_key_leaves_no_entry(cache, monkeypatch):

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -221,13 +222,17 @@ def test_a_tail_of_zeros_is_a_torn_line(opened, path):
         (b'{"kind": "outcome", "nodeid": "t", "status": "failed"}', "not a whole outcome"),
     ],
 )
-def test_garbage_inside_is_named_with_its_line(opened, path, line, message):
+def test_garbage_inside_is_named_with_its_line_and_loses_no_other(opened, path, line, message):
     opened.append_measurement(measured(1), "t[1]")
     with path.open("ab") as file:
         file.write(line + b"\n")
+    opened.append_measurement(measured(2), "t[2]")
     opened.close()
-    with pytest.raises(ResultsError, match=rf"r1\.jsonl, line 3: .*{message}"):
-        journal.read(path)
+    contents = journal.read(path)
+    (problem,) = contents.problems
+    assert re.search(rf"r1\.jsonl, line 3: .*{message}.*left out$", problem)
+    assert [nodeid for nodeid, _ in contents.measurements] == ["t[1]", "t[2]"]
+    assert contents.complete
 
 
 def test_lines_of_an_unknown_kind_are_passed_over(opened, path):

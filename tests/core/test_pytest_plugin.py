@@ -300,6 +300,7 @@ def test_sigterm_ends_the_run_with_its_files(lab, executor):
     document = the_json(lab.path)
     assert len(document["benchmarks"]) == 2
     assert "interrupted" in statuses(document)
+    result.stdout.fnmatch_lines(["Throughput, images/s", "matrix *numpy-fp32*", "*results/*.json*"])
 
 
 def test_sigkill_leaves_the_journal(lab):
@@ -405,6 +406,28 @@ def test_a_json_that_can_not_be_written_points_to_the_journal(lab, monkeypatch):
     assert not [p for p in (lab.path / "results").iterdir() if p.suffix != ".jsonl"]
 
 
+def test_what_is_in_no_file_is_said_to_be_lost_and_fails_the_run(lab, monkeypatch):
+    """A disk that is full takes neither the JSON nor what the journal would have held."""
+    written = journal._write_whole
+
+    def failing(descriptor, line):
+        if b'"measurement"' in line:
+            raise OSError(28, "No space left on device")
+        written(descriptor, line)
+
+    def refusing(source, target):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "_write_whole", failing)
+        patch.setattr("os.replace", refusing)
+        result = lab("-m", "throughput")
+    result.assert_outcomes(passed=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*lacks 2 of its lines too: what they held is lost*"])
+    assert "has all records" not in result.stdout.str()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -415,8 +438,11 @@ def test_a_json_that_can_not_be_written_points_to_the_journal(lab, monkeypatch):
         (["--set", "time=3"], "unknown setting 'time'"),
         (["--batch-sizes=0"], "whole numbers from 1, found '0'"),
         (["--device=cuda:9"], "no NVIDIA card is visible"),
-        (["--device=tpu"], "--device=tpu"),
+        (["--device=tpu"], "--device=tpu: expected auto, cpu, cuda"),
+        (["--device=cpu:0"], "--device=cpu:0: expected auto, cpu, cuda"),
+        (["--set", "starts=0"], "--set, starts: expected a whole number, one or more, found '0'"),
         (["--dataset=nope"], "unknown dataset 'nope'"),
+        (["--weights=absent"], "absent: there is no such folder"),
         (["--nnodes=2"], "--node-rank is missing"),
         (["--nnodes=2", "--node-rank=2", "--rdzv-endpoint=a:1"], "the ranks are 0 to 1"),
     ],

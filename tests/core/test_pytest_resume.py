@@ -296,7 +296,7 @@ def test_other_files_in_the_folder_of_weights_are_other_weights(lab):
         ("half.json", '{"benchmarks": [', "is not whole JSON"),
         ("other.json", '{"benchmarks": [{"name": "t", "stats": {}}]}', "none of its 1 benchmarks"),
         ("empty.jsonl", "", "holds no record"),
-        ("damaged.jsonl", '{"kind": "header", "schema": 1}\nx\n{}\n', "line 2: not JSON"),
+        ("damaged.jsonl", 'x\n{"kind": "header", "schema": 1}\n', "line 1: not JSON"),
         ("newer.jsonl", '{"kind": "header", "schema": 99}\n', "written by a newer Benchrack"),
     ],
 )

@@ -229,6 +229,19 @@ def test_a_host_out_of_memory_is_out_of_memory(bench):
         run_case(bench, case("accuracy"))
 
 
+def test_where_the_user_limits_memory_the_reason_says_so(bench):
+    bench.settings = dataclasses.replace(bench.settings, memory_gib=0.5)
+
+    def prepare(request):
+        raise MemoryError
+
+    backend = dataclasses.replace(lab.backend(), prepare=prepare)
+    bench.registry = lab.registry(backend)
+    with pytest.raises(OutOfMemoryError) as raised:
+        run_case(bench, case())
+    assert str(raised.value) == "the host ran out of memory (memory_gib allows 0.5 GiB)"
+
+
 def test_a_session_is_closed_whatever_happens(bench):
     sessions = []
 

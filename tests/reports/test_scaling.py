@@ -204,11 +204,12 @@ def test_a_speed_up_over_what_is_not_valid_is_marked(session, on_cards):
     assert "relative to one device, whose figure is not valid" in table.footnotes
 
 
-def test_a_speed_up_of_what_is_not_valid_is_marked_at_its_rate(session, on_cards):
+def test_a_speed_up_of_what_is_not_valid_is_marked_too(session, on_cards):
     table = device_scaling_table(
         session([on_cards(100.0), on_cards(180.0, 2, reasons=("throttled: hot",))])
     )
-    assert column(table, "images/s")[1].invalid
+    for header in ("images/s", "speed-up", "efficiency %"):
+        assert [cell.invalid for cell in column(table, header)] == [False, True]
     assert table.footnotes == ("not valid, throttled: hot",)
 
 
