@@ -73,3 +73,8 @@ def test_one_pair_of_equal_outputs_is_enough_to_have_no_spread():
 def test_cosines():
     a, b = np.array([[1.0, 0], [1, 1], [0, 0]]), np.array([[0.0, 1], [2, 2], [1, 0]])
     assert cosines(a, b) == pytest.approx([0, 1, 0])
+
+
+def test_outputs_of_another_shape_are_said_so():
+    with pytest.raises(ValueError, match=r"shape \(4, 2\), and those of fp32 .* \(4, 6\)"):
+        check_outputs(REFERENCE[:, :2], REFERENCE, "fp32")

@@ -145,6 +145,12 @@ def test_what_names_no_card_or_several_is_an_error(results, on, name, words):
     assert words in str(raised.value)
 
 
+def test_results_of_no_card_have_nothing_to_be_relative_to(write_json, make):
+    results = load([write_json("cpu.json", [make.measured(9.0)])])
+    with pytest.raises(ResultsError, match="these results are of no card"):
+        cards_table(results, "p40")
+
+
 def test_a_name_that_is_whole_is_not_ambiguous(results, on):
     card, longer = "NVIDIA A100", "NVIDIA A100 80GB"
     table = cards_table(results([on(longer, 9.0)], [on(card, 8.0)]), "nvidia-a100")

@@ -253,6 +253,16 @@ def test_a_damaged_file_is_refused_by_name(damage, tmp_path, cache):
         weights.load(network(), str(tmp_path), cache)
 
 
+def test_memory_that_runs_out_is_no_damage(tmp_path, cache, monkeypatch):
+    def refused(*args, **kwargs):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    torch.save(state(), tmp_path / "tiny.pth")
+    monkeypatch.setattr(torch, "load", refused)
+    with pytest.raises(RuntimeError, match="^DefaultCPUAllocator"):
+        weights.load(network(), str(tmp_path), cache)
+
+
 def test_the_digest_does_not_need_a_contiguous_tensor():
     plain = {"w": torch.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3))}
     strided = {"w": plain["w"].T.contiguous().T}
