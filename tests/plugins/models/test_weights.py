@@ -259,7 +259,7 @@ def test_memory_that_runs_out_is_no_damage(tmp_path, cache, monkeypatch):
 
     torch.save(state(), tmp_path / "tiny.pth")
     monkeypatch.setattr(torch, "load", refused)
-    with pytest.raises(RuntimeError, match="^DefaultCPUAllocator"):
+    with pytest.raises(RuntimeError, match=r"^DefaultCPUAllocator"):
         weights.load(network(), str(tmp_path), cache)
 
 
