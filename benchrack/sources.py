@@ -77,12 +77,12 @@ def weights_of(asked: Iterable[str]) -> dict[str, str]:
     """For each folder that `--weights` names a digest of its files: their names, sizes and times of
     change, not what is in them, which may be gigabytes.
 
-    Raises WeightsError for a folder that is not there.
+    Raises WeightsError for one that is not there.
     """
     folders = {weights: Path(weights).expanduser() for weights in sorted(set(asked))}
     for weights, path in folders.items():
-        if path.is_absolute() and not path.is_dir():
-            raise WeightsError(f"--weights={weights}: there is no such folder")
+        if path.is_absolute() and not path.exists():
+            raise WeightsError(f"--weights={weights}: there is no such file or folder")
     return {weights: _files(path) for weights, path in folders.items() if path.is_dir()}
 
 

@@ -442,7 +442,7 @@ def test_what_is_in_no_file_is_said_to_be_lost_and_fails_the_run(lab, monkeypatc
         (["--device=cpu:0"], "--device=cpu:0: expected auto, cpu, cuda"),
         (["--set", "starts=0"], "--set, starts: expected a whole number, one or more, found '0'"),
         (["--dataset=nope"], "unknown dataset 'nope'"),
-        (["--weights=absent"], "absent: there is no such folder"),
+        (["--weights=absent"], "absent: there is no such file or folder"),
         (["--nnodes=2"], "--node-rank is missing"),
         (["--nnodes=2", "--node-rank=2", "--rdzv-endpoint=a:1"], "the ranks are 0 to 1"),
     ],
