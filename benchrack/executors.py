@@ -21,7 +21,13 @@ from typing import IO, Any, Protocol
 
 from benchrack import errors
 from benchrack.bench import Bench
-from benchrack.errors import BenchrackError, OutOfMemoryError, TimeLimitError, WorkerError
+from benchrack.errors import (
+    BenchrackError,
+    OutOfMemoryError,
+    PeerLostError,
+    TimeLimitError,
+    WorkerError,
+)
 from benchrack.flattening import flatten
 from benchrack.memory import ran_out
 from benchrack.metering import Idle
@@ -75,12 +81,13 @@ class Setup:
 
 
 class Alarm(Protocol):
-    """Something beside a worker that may end its case: `ring` is called when it can be read."""
+    """Something beside a worker that may end its case: `ring` is called when it can be read, and
+    says how many seconds the case may still take, or None."""
 
     def fileno(self) -> int: ...
 
-    def ring(self) -> None:
-        """Raises what ends the case."""
+    def ring(self) -> float | None:
+        """Raises what ends the case at once."""
 
 
 @dataclass(slots=True)
@@ -181,21 +188,23 @@ class Worker:
         assert self._replies is not None
         limit_s = self.setup.settings.case_time_limit_s
         deadline = time.monotonic() + limit_s + self.grace_s
-        pending = b""
+        pending, rung = b"", False
         with selectors.DefaultSelector() as selector:
             selector.register(self._replies, selectors.EVENT_READ)
             for alarm in self.alarms:
                 selector.register(alarm, selectors.EVENT_READ, alarm)
             while True:
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
+                if not ready and rung:
+                    raise PeerLostError("another node told that it ended")
                 if not ready:
                     raise TimeLimitError(
                         f"no result after {limit_s:g} s: the worker process was ended "
                         "(--set case_time_limit_s=SECONDS allows more)"
                     )
                 for key, _ in ready:
-                    if key.data is not None:
-                        key.data.ring()
+                    if key.data is not None and (left_s := key.data.ring()) is not None:
+                        deadline, rung = min(deadline, time.monotonic() + left_s), True
                 if all(key.data is not None for key, _ in ready):
                     continue
                 received = self._replies.read(65536)
