@@ -10,6 +10,7 @@ from fakes import laboratory as lab
 
 from benchrack.errors import (
     OutOfMemoryError,
+    PeerLostError,
     TimeLimitError,
     UnknownNameError,
     UnsupportedError,
@@ -148,6 +149,40 @@ def test_a_hung_case_is_ended_at_its_time_limit(worker):
         worker.run(case("hanging"))
     object.__setattr__(worker.setup.settings, "case_time_limit_s", 60.0)
     assert worker.run(case()).images_per_s.value > 0
+
+
+class Bell:
+    """Another node that has told, before this one's case began, that its processes ended."""
+
+    def __init__(self, left_s):
+        self.left_s = left_s
+        self.reading, self.writing = os.pipe()
+        os.write(self.writing, b"!")
+
+    def fileno(self):
+        return self.reading
+
+    def ring(self):
+        os.read(self.reading, 1)
+        return self.left_s
+
+
+@pytest.mark.parametrize(
+    ("backend", "left_s", "error", "words"),
+    [
+        ("broken", 60.0, WorkerError, "ZeroDivisionError: a fault of the backend's"),
+        ("hanging", 0.0, PeerLostError, "another node told that it ended"),
+    ],
+)
+def test_what_ends_elsewhere_leaves_time_to_say_why_it_ends_here(
+    worker, backend, left_s, error, words
+):
+    bell = Bell(left_s)
+    worker.alarms = (bell,)
+    with pytest.raises(error, match=words):
+        worker.run(case(backend))
+    os.close(bell.reading)
+    os.close(bell.writing)
 
 
 def test_errors_keep_their_class_and_their_words(worker):
