@@ -170,7 +170,7 @@ def _terminal_width() -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    from benchrack.writing import write_text
+    from benchrack.files import write_text
 
     try:
         write_text(path, text)

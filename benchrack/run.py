@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from benchrack.errors import ResultsError
+from benchrack.files import write_text
 from benchrack.flattening import flatten
 from benchrack.journal import Header, Journal
 from benchrack.provenance import without_passwords
 from benchrack.results import SCHEMA, Measurement, Outcome
 from benchrack.types import Case, Device, Settings
-from benchrack.writing import write_text
 
 NOT_RUN = "not-run"
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from benchrack.writing import write_text
+from benchrack.files import write_text
 
 
 def test_a_file_and_its_folder_are_made(tmp_path):
