@@ -30,7 +30,8 @@ from fakes.power import TRACES, FakeClock, PowerTrace, Sensor, recorded
 
 from benchrack.metering import window
 from benchrack.plugins.meters.nvml import NvmlMeter
-from benchrack.types import Device, Settings
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.settings import Settings
 
 BEGIN_S, LENGTH_S = 2.0, 45.0  # traces idle until the first, and work for the second
 PLATEAU_S = 0.5

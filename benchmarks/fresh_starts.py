@@ -23,9 +23,11 @@ from benchrack.cache import Cache
 from benchrack.devices import resolve
 from benchrack.executors import Setup, Worker
 from benchrack.reports.numbers import figure
-from benchrack.results import Interval, Measurement
-from benchrack.statistics import MINIMUM_FOR_MEDIAN, median_interval, modes
-from benchrack.types import Case, Settings
+from benchrack.statistics.interval import Interval
+from benchrack.statistics.order_statistics import MINIMUM_FOR_MEDIAN, median_interval, modes
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.settings import Settings
 
 MOST_SUBSETS = 20_000
 

@@ -32,7 +32,9 @@ from benchrack.bench import Bench
 from benchrack.registry import load_registry
 from benchrack.rotation import Rotation, rotation
 from benchrack.surroundings import cpu_times, foreign_share
-from benchrack.types import Case, Device, Settings
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.settings import Settings
 
 MODEL = "resnet50"
 FOREIGN = 0.05

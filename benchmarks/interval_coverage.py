@@ -1,4 +1,4 @@
-"""How often the interval of `benchrack.blocks` covers the truth, and how soon the rules decide.
+"""How often the interval of `statistics.blocks` covers the truth, and how soon the rules decide.
 
 Simulates rounds whose truth is known, runs the stop rule on them, and prints Markdown tables:
 python benchmarks/interval_coverage.py --repetitions 500
@@ -14,10 +14,15 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from benchrack.blocks import Assessment, assess, checkpoints, merge, percentile
-from benchrack.results import Interval
-from benchrack.statistics import median_interval, quantile, quantile_interval, sorted_finite
-from benchrack.trends import steady
+from benchrack.statistics.blocks import Assessment, assess, checkpoints, merge, percentile
+from benchrack.statistics.interval import Interval
+from benchrack.statistics.order_statistics import (
+    median_interval,
+    quantile,
+    quantile_interval,
+    sorted_finite,
+)
+from benchrack.statistics.trends import steady
 
 HALF_WIDTH = 0.01
 WARM_UP_CORRELATION = 0.3

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fakes import laboratory
 
 from benchrack.running import run_case
-from benchrack.types import Case, Scenario
+from benchrack.vocabulary.cases import Case, Scenario
 
 LIMIT = 0.002
 BATCH_SIZE = 4

@@ -31,7 +31,10 @@ from benchrack.devices import CPU
 from benchrack.plugins.backends import pytorch
 from benchrack.registry import load_registry
 from benchrack.running import run_case
-from benchrack.types import Backend, Case, Engine, LoadedModel, PrepareRequest, Session, Settings
+from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest, Session
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.models import LoadedModel
+from benchrack.vocabulary.settings import Settings
 
 MODEL, BATCH_SIZE = "digits-cnn", 64
 SETTINGS = Settings(threads=1, warmup_limit_s=4, time_limit_s=2, inputs_mib=16)

@@ -24,9 +24,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from fakes import laboratory
 
-from benchrack.results import Measurement
 from benchrack.running import run_case
-from benchrack.types import Case, Engine, LoadedModel, Scenario, Settings
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.cases import Case, Scenario
+from benchrack.vocabulary.models import LoadedModel
+from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.settings import Settings
 
 LIMIT_US = 20.0
 BARE_CALLS, BARE_LOOPS = 20_000, 11

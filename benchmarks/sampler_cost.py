@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from fakes import nvml
 
 from benchrack.metering import window
-from benchrack.meters import SystemClock
 from benchrack.plugins.meters.nvml import NvmlMeter
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import SystemClock
 
 TOO_MUCH_S = 500e-6
 TOO_MUCH_OF_A_CORE = 0.005

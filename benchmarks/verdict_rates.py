@@ -13,9 +13,12 @@ import random
 import tabulate
 from interval_coverage import DRIFTS, PROCESSES, Process, share, stop_rule
 
-from benchrack.results import Interval, Measurement, Preparation, Steadiness
-from benchrack.types import Case, Engine, Settings
+from benchrack.statistics.interval import Interval
 from benchrack.validity import judge
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement, Preparation, Steadiness
+from benchrack.vocabulary.settings import Settings
 
 LIMIT = 1000
 RULES = ("not-steady", "noisy")

@@ -30,8 +30,9 @@ from benchrack.cache import Cache
 from benchrack.devices import CPU
 from benchrack.executors import Executor, Setup, Worker
 from benchrack.processors import physical_cores
-from benchrack.results import Measurement
-from benchrack.types import Case, Settings
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.settings import Settings
 from benchrack.world import World
 
 ROUND_S = 0.1

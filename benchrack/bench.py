@@ -12,26 +12,21 @@ from benchrack import inputs
 from benchrack.cache import Cache
 from benchrack.errors import UnsupportedError
 from benchrack.gauges import Gauge, gauge_of
-from benchrack.machines import Accelerator, match
 from benchrack.measurement import Clock
 from benchrack.metering import Idle, Opened
-from benchrack.meters import Domain
 from benchrack.peers import ALONE, Peers
 from benchrack.processors import last_level_cache_bytes, usable_cores
 from benchrack.progress import Progress, silent
 from benchrack.registry import Registry
 from benchrack.surroundings import CpuTimes, cpu_times
-from benchrack.types import (
-    Backend,
-    Case,
-    Dataset,
-    Device,
-    Model,
-    PrepareRequest,
-    Session,
-    Settings,
-    Split,
-)
+from benchrack.vocabulary.backends import Backend, PrepareRequest, Session
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.datasets import Dataset, Split
+from benchrack.vocabulary.descriptors import Accelerator, match
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import Domain
+from benchrack.vocabulary.models import Model
+from benchrack.vocabulary.settings import Settings
 
 if TYPE_CHECKING:
     import numpy as np

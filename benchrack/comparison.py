@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from benchrack.results import Accuracy, OutputCheck
-from benchrack.statistics import wilson
+from benchrack.statistics.order_statistics import wilson
+from benchrack.vocabulary.results import Accuracy, OutputCheck
 
 if TYPE_CHECKING:
     import numpy as np

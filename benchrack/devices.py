@@ -10,7 +10,7 @@ from typing import Any
 
 from benchrack import nvml
 from benchrack.errors import DeviceError, UnsupportedError
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
 
 CPU = Device(kind="cpu", name="cpu")
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"

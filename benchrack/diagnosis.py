@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from benchrack.hardware.detection import Card, Machine
-from benchrack.machines import Accelerator
-from benchrack.types import Device
+from benchrack.vocabulary.descriptors import Accelerator
+from benchrack.vocabulary.devices import Device
 
 INDENT = 12  # at most, where a line goes on below
 

@@ -16,10 +16,14 @@ from benchrack.diagnosis import Check, Report, render
 from benchrack.errors import BenchrackError, UnsupportedError
 from benchrack.hardware import conditions, detection
 from benchrack.hardware.installed import first_version
-from benchrack.machines import Accelerator, Server
-from benchrack.meters import Meter, SystemClock
 from benchrack.registry import Registry
-from benchrack.types import Backend, Case, Dataset, Device, Model
+from benchrack.vocabulary.backends import Backend
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.datasets import Dataset
+from benchrack.vocabulary.descriptors import Accelerator, Server
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import Meter, SystemClock
+from benchrack.vocabulary.models import Model
 
 __all__ = ["Check", "Report", "render", "run_doctor"]
 

@@ -25,9 +25,10 @@ from dataclasses import dataclass, field
 
 from benchrack.errors import UnsupportedError
 from benchrack.measurement import MINIMUM_ROUNDS, Clock
-from benchrack.results import Measurement
-from benchrack.statistics import median_interval
-from benchrack.types import Case, Settings
+from benchrack.statistics.order_statistics import median_interval
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.settings import Settings
 
 WARM_UP_WINDOWS = 12  # the fewest on which short windows are judged
 

@@ -9,8 +9,9 @@ from benchrack import inputs, observation, reference
 from benchrack.bench import Bench
 from benchrack.comparison import assess_accuracy
 from benchrack.errors import DatasetError
-from benchrack.findings import Findings
-from benchrack.types import Case, Session
+from benchrack.vocabulary.backends import Session
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.findings import Findings
 
 if TYPE_CHECKING:
     import numpy as np

@@ -31,11 +31,14 @@ from benchrack.errors import (
 from benchrack.flattening import flatten
 from benchrack.memory import ran_out
 from benchrack.metering import Idle
-from benchrack.meters import Domain
 from benchrack.progress import Progress, silent
-from benchrack.results import Measurement, from_record
+from benchrack.records.record import from_record
 from benchrack.running import run_case
-from benchrack.types import Case, Device, Settings
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import Domain
+from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.settings import Settings
 
 STDERR_LINES = 5
 

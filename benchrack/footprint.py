@@ -6,12 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchrack import memory, results
+from benchrack import memory
 from benchrack.bench import Bench
 from benchrack.gauges import Gauge
 from benchrack.memory import GIB, Prediction
 from benchrack.rotation import Rotation
-from benchrack.types import Case, Session
+from benchrack.vocabulary import results
+from benchrack.vocabulary.backends import Session
+from benchrack.vocabulary.cases import Case
 
 if TYPE_CHECKING:
     import numpy as np

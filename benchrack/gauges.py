@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from benchrack import nvml
 from benchrack.errors import UnsupportedError
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
 
 ROOT = Path("/")
 MARGIN = 0.1  # of what is available is left to everybody else

@@ -17,7 +17,8 @@ from benchrack import preprocessing
 from benchrack.cache import Cache
 from benchrack.errors import CorruptImageError, DatasetError
 from benchrack.processors import usable_cores
-from benchrack.types import Model, Sample, Split
+from benchrack.vocabulary.datasets import Sample, Split
+from benchrack.vocabulary.models import Model
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchrack.cache import Cache
 from benchrack.errors import UnknownNameError
-from benchrack.machines import Accelerator, Server
 from benchrack.registry import Provider, Registry
-from benchrack.types import Backend, Dataset, Model
+from benchrack.vocabulary.backends import Backend
+from benchrack.vocabulary.datasets import Dataset
+from benchrack.vocabulary.descriptors import Accelerator, Server
+from benchrack.vocabulary.models import Model
 
 if TYPE_CHECKING:
     from benchrack.sweep import Axes

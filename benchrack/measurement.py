@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from benchrack import blocks, trends
 from benchrack.peers import ALONE, Peers, agreed
-from benchrack.types import Settings
+from benchrack.statistics import blocks, trends
+from benchrack.vocabulary.settings import Settings
 
 Clock = Callable[[], float]
 Step = Callable[[int], object]

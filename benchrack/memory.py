@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from benchrack.errors import OutOfMemoryError
-from benchrack.results import Outcome
-from benchrack.types import Case
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Outcome
 
 GIB = 2**30
 # Batches up to this size are tried without asking: so small a model always leaves room for.

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 
 from benchrack.energy import total
 from benchrack.errors import UnsupportedError
-from benchrack.meters import (
+from benchrack.sampler import Sampler
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import (
     PERIODS,
     Domain,
     Meter,
@@ -28,8 +30,6 @@ from benchrack.meters import (
     minimum_window_s,
     of_domains,
 )
-from benchrack.sampler import Sampler
-from benchrack.types import Device
 
 IDLE_WINDOWS = 5
 IDLE_WINDOW_S = 1.0

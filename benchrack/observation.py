@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from contextlib import AbstractContextManager
 
-from benchrack import measurement, results
+from benchrack import measurement
 from benchrack.bench import Bench
 from benchrack.metering import Window
 from benchrack.power import power_of
 from benchrack.rotation import Rotation
 from benchrack.surroundings import Watch, watched
-from benchrack.types import Session
+from benchrack.vocabulary import results
+from benchrack.vocabulary.backends import Session
 
 UNREACHABLE = -1.0  # an interval that no rounds have: only the time limit ends them
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchrack.measurement import Clock, collection_held
-from benchrack.types import Session
+from benchrack.vocabulary.backends import Session
 
 if TYPE_CHECKING:
     import numpy as np

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchrack.machines import Accelerator
-from benchrack.results import Measurement
+from benchrack.vocabulary.descriptors import Accelerator
+from benchrack.vocabulary.results import Measurement
 
 # Winograd's F(2×2, 3×3) computes a 3×3 convolution with 2.25 times fewer multiplications than are
 # counted (A. Lavin and S. Gray, arXiv:1509.09308, section 4); libraries use it in FP32.

@@ -23,7 +23,7 @@ from benchrack.processors import (
     physical_cores,
     usable_cores,
 )
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

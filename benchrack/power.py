@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from benchrack.energy import all_known, images_per_j, total
 from benchrack.metering import Idle, Opened, Window
-from benchrack.meters import Conditions, Domain, Reading, of_domains
-from benchrack.results import Power
+from benchrack.vocabulary.meters import Conditions, Domain, Reading, of_domains
+from benchrack.vocabulary.results import Power
 
 # What is measured on a kind of device draws its energy there.
 DOMAINS: Mapping[str, tuple[Domain, ...]] = {"cuda": ("accelerator",), "cpu": ("cpu", "dram")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchrack.types import Preprocessing
+from benchrack.vocabulary.models import Preprocessing
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ import pytest
 from benchrack import pytest_options, sweep
 from benchrack.errors import BenchrackError
 from benchrack.registry import Registry, load_registry
-from benchrack.types import Case, Scenario
+from benchrack.vocabulary.cases import Case, Scenario
 
 REGISTRY = pytest.StashKey[Registry]()
 SWEEP = pytest.StashKey[sweep.Sweep]()

@@ -12,10 +12,10 @@ from benchrack.bench import Bench
 from benchrack.executors import Executor, InProcess, Setup, Worker
 from benchrack.flattening import flatten
 from benchrack.metering import Idle, measure_idle, open_meters
-from benchrack.meters import Domain
 from benchrack.placement import alone
 from benchrack.pytest_cases import conftests_of
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import Domain
 from benchrack.world import World
 from benchrack.world_nodes import WorldOfNodes
 

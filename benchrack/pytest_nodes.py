@@ -23,8 +23,9 @@ from benchrack.joining import Meeting
 from benchrack.link import Link
 from benchrack.nodes import Nodes
 from benchrack.pytest_cases import Planned, sweep_of
-from benchrack.run import Run
-from benchrack.types import Case, Settings
+from benchrack.records.run import Run
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.settings import Settings
 
 NODES = pytest.StashKey[Nodes | None]()
 LINK = pytest.StashKey[Link]()

@@ -15,17 +15,18 @@ from benchrack.errors import UnsupportedError
 from benchrack.eta import Eta
 from benchrack.executors import Executor
 from benchrack.hardware.detection import detect
-from benchrack.machines import Server
 from benchrack.placement import capacity
 from benchrack.progress import ProgressLine, terminal_stream
-from benchrack.provenance import Facts, flat, gather
 from benchrack.pytest_cases import Planned, registry_of, sweep_of
 from benchrack.pytest_executors import executor_of
 from benchrack.pytest_resume import Resumed, resume
-from benchrack.run import Run, new_header
+from benchrack.records.run import Run, new_header
 from benchrack.sources import code_of, plugins_of, weights_of
 from benchrack.sweep import beyond_server
-from benchrack.types import Case, Device
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.descriptors import Server
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.provenance import Facts, flat, gather
 
 RUN = pytest.StashKey[Run]()
 EXECUTOR = pytest.StashKey[Executor]()

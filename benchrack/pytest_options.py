@@ -8,7 +8,8 @@ import pytest
 
 from benchrack import sweep
 from benchrack.errors import SweepError
-from benchrack.types import SCENARIOS, Settings
+from benchrack.vocabulary.cases import SCENARIOS
+from benchrack.vocabulary.settings import Settings
 
 MARKERS = (
     "inference: measures inference (select with -m inference)",

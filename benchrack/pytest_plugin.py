@@ -47,9 +47,10 @@ from benchrack.pytest_opening import (
     open_run,
 )
 from benchrack.pytest_report import headline, print_results, write_results
-from benchrack.results import Measurement, to_record
-from benchrack.run import Run
-from benchrack.types import Case
+from benchrack.records.record import to_record
+from benchrack.records.run import Run
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement
 
 SIGTERM = pytest.StashKey[Any]()
 

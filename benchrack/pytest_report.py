@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from benchrack.records.run import Run
 from benchrack.reports.files import File
 from benchrack.reports.numbers import figure, half_width, spread_sign
-from benchrack.results import Measurement
-from benchrack.run import Run
+from benchrack.vocabulary.results import Measurement
 
 
 def headline(measurement: Measurement) -> str:

@@ -10,8 +10,8 @@ import pytest
 
 from benchrack import pytest_options
 from benchrack.bench import Bench
-from benchrack.journal import Header
 from benchrack.pytest_cases import Planned
+from benchrack.records.journal import Header
 from benchrack.reports.files import File, read
 from benchrack.resuming import TakenOver, take_over
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 from benchrack.bench import Bench
 from benchrack.comparison import check_outputs
-from benchrack.results import OutputCheck
-from benchrack.types import Backend, Case, LoadedModel, Session
+from benchrack.vocabulary.backends import Backend, Session
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.models import LoadedModel
+from benchrack.vocabulary.results import OutputCheck
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,10 +8,7 @@ from typing import Any
 
 import pluggy
 
-from benchrack import hookspecs
 from benchrack.errors import UnknownNameError
-from benchrack.machines import Accelerator, Server
-from benchrack.meters import Meter
 from benchrack.plugin_loading import (
     PluginError,
     Problem,
@@ -22,8 +19,13 @@ from benchrack.plugin_loading import (
     reported,
     switch_off,
 )
-from benchrack.provenance import Provenance
-from benchrack.types import Backend, Dataset, Model
+from benchrack.vocabulary import hooks
+from benchrack.vocabulary.backends import Backend
+from benchrack.vocabulary.datasets import Dataset
+from benchrack.vocabulary.descriptors import Accelerator, Server
+from benchrack.vocabulary.meters import Meter
+from benchrack.vocabulary.models import Model
+from benchrack.vocabulary.provenance import Provenance
 
 __all__ = ["BUILT_IN", "KINDS", "Problem", "Provider", "Registry", "load_registry"]
 
@@ -150,7 +152,7 @@ def load_registry(
     imported; those without hooks are passed over.
     """
     manager = pluggy.PluginManager("benchrack")
-    manager.add_hookspecs(hookspecs)
+    manager.add_hookspecs(hooks)
     candidates, unreadable = find_plugins(built_in, conftests)
     on, off, unmatched = switch_off(candidates, disabled)
     loaded, broken = load_plugins(on, manager, KINDS)

@@ -15,11 +15,11 @@ from typing import Any
 
 from benchrack.bench import Bench
 from benchrack.errors import UnsupportedError
-from benchrack.journal import Header
-from benchrack.results import Measurement
+from benchrack.records.journal import Header
 from benchrack.sources import libraries_of, modules_of, versions_of
-from benchrack.types import Case
 from benchrack.validity import judge
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement
 
 Start = tuple[Case, int]
 

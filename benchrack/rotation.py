@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from benchrack.bench import Bench
-from benchrack.types import Case, Session
+from benchrack.vocabulary.backends import Session
+from benchrack.vocabulary.cases import Case
 
 if TYPE_CHECKING:
     import numpy as np

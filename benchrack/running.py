@@ -9,14 +9,15 @@ from contextlib import closing, suppress
 from benchrack import scenarios
 from benchrack.bench import Bench
 from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
-from benchrack.findings import Findings
 from benchrack.gauges import peak_share
 from benchrack.memory import ran_out
 from benchrack.peak import share_of_peak
 from benchrack.peers import prepared_by_all
-from benchrack.results import Measurement, Preparation
-from benchrack.types import Case, Session
 from benchrack.validity import judge
+from benchrack.vocabulary.backends import Session
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.findings import Findings
+from benchrack.vocabulary.results import Measurement, Preparation
 
 
 def run_case(bench: Bench, case: Case) -> Measurement:

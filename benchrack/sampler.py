@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchrack.meters import OpenMeter, WaitableClock
+from benchrack.vocabulary.meters import OpenMeter, WaitableClock
 
 # Of one core, for all samples; waking the thread costs about as much again, and half a percent is
 # the limit for both (benchmarks/sampler_cost.py). Where a sample costs more than that allows, the

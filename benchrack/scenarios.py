@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from benchrack import evaluation, measurement, observation, reference, results
+from benchrack import evaluation, measurement, observation, reference
 from benchrack.bench import Bench
-from benchrack.blocks import percentile
-from benchrack.findings import Findings
 from benchrack.footprint import follow, remember
 from benchrack.parts import parts_of, unsynchronised_share
-from benchrack.results import Interval
 from benchrack.rotation import Rotation, batches_of, rotation
-from benchrack.types import Case, Session
+from benchrack.statistics.blocks import percentile
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary import results
+from benchrack.vocabulary.backends import Session
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.findings import Findings
 
 DISTINCT_PARTS = 8  # batches through which the timing of a batch's parts rotates
 # A two-sided 95 % interval needs 6, 36 and 368 samples by calculation; with these a single hiccup

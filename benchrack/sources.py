@@ -10,7 +10,7 @@ from typing import Any
 
 from benchrack.errors import WeightsError
 from benchrack.registry import Registry
-from benchrack.types import Case
+from benchrack.vocabulary.cases import Case
 
 DIGITS = 12
 # CUDA's libraries, which frameworks load without asking for them by name.

@@ -12,8 +12,8 @@ from pathlib import Path
 from benchrack import nvml
 from benchrack.errors import UnsupportedError
 from benchrack.processors import allowed_cpus, usable_cores
-from benchrack.results import Surroundings
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.results import Surroundings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,10 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from benchrack.errors import SweepError, UnknownNameError
-from benchrack.machines import Accelerator, Server
 from benchrack.registry import Registry
-from benchrack.statistics import MINIMUM_FOR_MEDIAN
-from benchrack.types import SCENARIOS, Case, Scenario, Settings
+from benchrack.statistics.order_statistics import MINIMUM_FOR_MEDIAN
+from benchrack.vocabulary.cases import SCENARIOS, Case, Scenario
+from benchrack.vocabulary.descriptors import Accelerator, Server
+from benchrack.vocabulary.settings import Settings
 
 SUFFIX = ".toml"
 # Settings of which there is at least one; others may be zero.

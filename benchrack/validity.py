@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from benchrack import trends
 from benchrack.energy import BUSY
-from benchrack.machines import Accelerator
 from benchrack.peak import bound, share_of_peak
-from benchrack.results import Interval, Measurement
+from benchrack.statistics import trends
+from benchrack.statistics.interval import Interval
 from benchrack.tolerances import tolerance
-from benchrack.types import Settings
+from benchrack.vocabulary.descriptors import Accelerator
+from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.settings import Settings
 
 # NVML's reasons for a clock below the highest that are no fault: nothing to do, as was set, or at
 # the card's power limit, where many cards run by design (the limit is in the record).

@@ -26,10 +26,12 @@ from benchrack.gauges import limit_host_memory
 from benchrack.memory import GIB
 from benchrack.metering import Idle, open_meters
 from benchrack.placement import Place, bind
+from benchrack.records.record import to_record
 from benchrack.registry import load_registry
-from benchrack.results import to_record
 from benchrack.running import run_case, settle
-from benchrack.types import Case, Device, Settings
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.settings import Settings
 
 
 def main() -> None:

@@ -23,11 +23,12 @@ from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
 from benchrack.executors import Alarm, Executor, Setup, Worker
 from benchrack.joining import interface_of
 from benchrack.metering import Idle
-from benchrack.meters import Domain
 from benchrack.placement import places
 from benchrack.progress import Progress, silent
-from benchrack.results import Measurement
-from benchrack.types import Case, Device
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import Domain
+from benchrack.vocabulary.results import Measurement
 from benchrack.world_part import WorldPart
 
 LOOPBACK = "127.0.0.1"

@@ -18,8 +18,9 @@ from benchrack.flattening import flatten
 from benchrack.link import Connection, Link
 from benchrack.nodes import address_of
 from benchrack.progress import Progress, silent
-from benchrack.results import Measurement, from_record, to_record
-from benchrack.types import Case
+from benchrack.records.record import from_record, to_record
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement
 from benchrack.world import Launch, World
 
 # What the other nodes may take to tell how it went, once one has: to end their processes at most.

@@ -30,8 +30,9 @@ from benchrack.memory import GIB
 from benchrack.peers import Failure, PeersError
 from benchrack.placement import Place
 from benchrack.progress import silent
-from benchrack.results import Measurement, to_record
-from benchrack.types import Case
+from benchrack.records.record import to_record
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement
 from benchrack.worker import bench_of
 from benchrack.world_hub import Hub, Where
 from benchrack.world_part import WorldPart

@@ -10,8 +10,8 @@ from typing import Any
 
 from benchrack.energy import images_per_j
 from benchrack.errors import BenchrackError, DatasetError, WeightsError
-from benchrack.results import Measurement, OutputCheck, Power, Surroundings, World
-from benchrack.types import Engine
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.results import Measurement, OutputCheck, Power, Surroundings, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

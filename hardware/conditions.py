@@ -16,8 +16,9 @@ from pathlib import Path
 from benchrack import processors
 from benchrack.hardware.detection import Card, Machine
 from benchrack.surroundings import cpu_times, foreign_share, resolution
-from benchrack.types import Device, Settings
 from benchrack.validity import HARMLESS_THROTTLING
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.settings import Settings
 
 WATCHED_S = 0.3
 

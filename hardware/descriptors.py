@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from benchrack.errors import DescriptorError
-from benchrack.machines import (
+from benchrack.vocabulary.descriptors import (
     ACCELERATOR_FIGURES,
     CONFIDENCES,
     SERVER_FIGURES,

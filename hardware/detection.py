@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrack import nvml, processors
-from benchrack.machines import Accelerator, Server, match
+from benchrack.vocabulary.descriptors import Accelerator, Server, match
 
 NVIDIA = "10de"
 

@@ -13,7 +13,7 @@ from typing import Any
 from benchrack import nvml
 from benchrack.hardware import compatibility
 from benchrack.hardware.compatibility import Framework, InstalledStack
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
 
 # With Python bindings, or the libraries alone, as Benchrack's extra brings them.
 TENSORRT = (

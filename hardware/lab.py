@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from benchrack import hookimpl
 from benchrack.hardware import descriptors
-from benchrack.machines import Accelerator, Server
+from benchrack.vocabulary.descriptors import Accelerator, Server
 
 
 @hookimpl

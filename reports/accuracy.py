@@ -20,7 +20,8 @@ from benchrack.reports.notes import common_notes
 from benchrack.reports.numbers import percent, percent_bounds
 from benchrack.reports.pooling import Pool, pool
 from benchrack.reports.records import Results
-from benchrack.results import Accuracy, Interval
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.results import Accuracy
 
 NAMED_FILES = 3
 

@@ -30,8 +30,9 @@ from benchrack.reports.published import Point, built_in
 from benchrack.reports.ratios import per_watt_ratio_cell, rate_ratio_cell
 from benchrack.reports.records import Results
 from benchrack.reports.scaling import baseline
-from benchrack.results import Accuracy, Interval, Latency
-from benchrack.types import Case
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Accuracy, Latency
 
 Axis = Literal["device_count", "batch_size"]
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchrack import journal
 from benchrack.errors import ResultsError
 from benchrack.flattening import unflatten
-from benchrack.journal import Header
+from benchrack.records import journal
+from benchrack.records.journal import Header
+from benchrack.records.record import from_record
 from benchrack.reports.labels import identity, machine_label, node
-from benchrack.results import Measurement, Outcome, from_record
+from benchrack.vocabulary.results import Measurement, Outcome
 
 # Suffixes of results files.
 RESULTS = (".json", ".jsonl")

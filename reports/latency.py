@@ -21,7 +21,8 @@ from benchrack.reports.notes import common_notes, single_start_notes
 from benchrack.reports.numbers import figure, half_width
 from benchrack.reports.pooling import Pool, modes_of_starts, over_starts, pool
 from benchrack.reports.records import Results
-from benchrack.results import Interval, Latency
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.results import Latency
 
 
 def latency_table(results: Results) -> Table | None:

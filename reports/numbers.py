@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from benchrack.results import Interval, Measurement
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.results import Measurement
 
 
 def figure(value: float | None, digits: int = 4) -> str:

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 from benchrack.reports.numbers import figure, spread_sign
 from benchrack.reports.records import Miss, Record, Results, Run
-from benchrack.results import Interval, Measurement
-from benchrack.statistics import MINIMUM_FOR_MEDIAN, median_interval, modes
-from benchrack.types import Case, Engine, Scenario
+from benchrack.statistics.interval import Interval
+from benchrack.statistics.order_statistics import MINIMUM_FOR_MEDIAN, median_interval, modes
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.cases import Case, Scenario
+from benchrack.vocabulary.results import Measurement
 
 NUMBERS = {2: "two", 3: "three", 4: "four"}
 NONE_MISSED: Mapping[tuple[object, ...], Sequence[Miss]] = {}

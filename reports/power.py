@@ -22,8 +22,9 @@ from benchrack.reports.notes import common_notes
 from benchrack.reports.numbers import figure, half_width
 from benchrack.reports.pooling import Pool, over_starts, pool, rates_of, sign_of
 from benchrack.reports.records import Record, Results
-from benchrack.results import Interval, Measurement, Power
-from benchrack.statistics import median_interval
+from benchrack.statistics.interval import Interval
+from benchrack.statistics.order_statistics import median_interval
+from benchrack.vocabulary.results import Measurement, Power
 
 Figure = Callable[[Measurement], float | None]
 

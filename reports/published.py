@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrack.errors import ResultsError
-from benchrack.machines import CONFIDENCES, Confidence
+from benchrack.vocabulary.descriptors import CONFIDENCES, Confidence
 
 FOLDER = Path(__file__).parent / "published"
 OUT_OF_MEMORY = "out of memory"

@@ -12,7 +12,7 @@ from benchrack.reports.layout import EMPTY, Cell
 from benchrack.reports.numbers import half_width
 from benchrack.reports.pooling import Pool, over_starts, rates_of, sign_of
 from benchrack.reports.power import PER_WATT_ABOVE_IDLE, median_of
-from benchrack.results import Interval
+from benchrack.statistics.interval import Interval
 
 
 def rate_ratio(p: Pool, base: Pool) -> Interval | None:

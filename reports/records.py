@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchrack.errors import ResultsError
-from benchrack.journal import Header
+from benchrack.records.journal import Header
 from benchrack.reports.files import RESULTS, File, IsReportError, is_report, read
 from benchrack.reports.labels import UNKNOWN, identity, machine_label, node
-from benchrack.results import Measurement, Outcome
+from benchrack.vocabulary.results import Measurement, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ from benchrack.reports.ratios import (
     rate_ratio_cell,
 )
 from benchrack.reports.records import Record, Results
-from benchrack.types import Case
+from benchrack.vocabulary.cases import Case
 
 # From so many batch sizes on their ratios are worth a table of their own.
 MANY_BATCHES = 4

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from benchrack.flattening import flatten
+from benchrack.records.record import SCHEMA, to_record
 from benchrack.reports.accuracy import accuracy_table
 from benchrack.reports.beside import published_tables
 from benchrack.reports.cards import cards_table
@@ -22,7 +23,6 @@ from benchrack.reports.power import power_table
 from benchrack.reports.records import Results, Run
 from benchrack.reports.scaling import batch_power_table, batch_scaling_table, device_scaling_table
 from benchrack.reports.throughput import throughput_table
-from benchrack.results import SCHEMA, to_record
 
 Format = Literal["terminal", "markdown", "csv", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)

@@ -3,7 +3,7 @@
 import torch
 
 from benchrack import hookimpl
-from benchrack.types import Backend, Engine
+from benchrack.vocabulary.backends import Backend, Engine
 
 
 class Session:

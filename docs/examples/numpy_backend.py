@@ -2,7 +2,7 @@
 
 from benchrack import hookimpl
 from benchrack.errors import UnsupportedError
-from benchrack.types import Backend, Engine
+from benchrack.vocabulary.backends import Backend, Engine
 
 
 class NumpySession:

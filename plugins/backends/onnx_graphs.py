@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from benchrack.errors import UnsupportedError
 from benchrack.processors import INTEGER_DOT_PRODUCT, instruction_sets
-from benchrack.types import Device, LoadedModel, PrepareRequest
+from benchrack.vocabulary.backends import PrepareRequest
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.models import LoadedModel
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,7 +25,9 @@ from benchrack.plugins.backends.onnxruntime_support import (
     unsupported,
 )
 from benchrack.processors import HALF_PRECISION, INTEGER_DOT_PRODUCT, strongest
-from benchrack.types import Backend, Device, Engine, LoadedModel, PrepareRequest
+from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.models import LoadedModel
 
 if TYPE_CHECKING:
     import numpy as np

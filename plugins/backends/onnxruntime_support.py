@@ -10,7 +10,7 @@ from benchrack.hardware.compatibility import tensorrt_for
 from benchrack.hardware.installed import remedy_on, unsupported_on
 from benchrack.plugins.backends import onnxruntime_libraries
 from benchrack.processors import INTEGER_DOT_PRODUCT, instruction_sets, strongest
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
 
 CPU, CUDA, TENSORRT = (f"{p}ExecutionProvider" for p in ("CPU", "CUDA", "Tensorrt"))
 GPU = "onnxruntime-gpu"

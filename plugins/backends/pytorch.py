@@ -14,7 +14,9 @@ from benchrack.errors import OutOfMemoryError, UnsupportedError
 from benchrack.hardware.installed import remedy_on, unsupported_on
 from benchrack.plugins.backends.cuda_libraries import loaded_versions
 from benchrack.processors import instruction_sets
-from benchrack.types import Backend, Device, Engine, LoadedModel, PrepareRequest
+from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.models import LoadedModel
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchrack.plugins.backends import onnx_graphs
 from benchrack.plugins.backends.cuda_libraries import loaded_versions
-from benchrack.types import PrepareRequest
+from benchrack.vocabulary.backends import PrepareRequest
 
 Options = dict[str, str]
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from benchrack import hookimpl
 from benchrack.errors import DatasetError
 from benchrack.plugins.datasets import arguments, packages
-from benchrack.types import Dataset, Sample, Settings, Split
+from benchrack.vocabulary.datasets import Dataset, Sample, Split
+from benchrack.vocabulary.settings import Settings
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,8 @@ from benchrack import hookimpl
 from benchrack.errors import DatasetError
 from benchrack.plugins.datasets import arguments, pictures
 from benchrack.plugins.datasets.pictures import Picture, listed
-from benchrack.types import Dataset, Settings, Split
+from benchrack.vocabulary.datasets import Dataset, Split
+from benchrack.vocabulary.settings import Settings
 
 NAME = "folder"
 

@@ -13,7 +13,8 @@ from benchrack.errors import DatasetError
 from benchrack.plugins.datasets import arguments, imagenet_labels, pictures
 from benchrack.plugins.datasets.imagenet_labels import WORDNET_ID
 from benchrack.plugins.datasets.pictures import Picture, listed
-from benchrack.types import Dataset, Settings, Split
+from benchrack.vocabulary.datasets import Dataset, Split
+from benchrack.vocabulary.settings import Settings
 
 NAME = "imagenet"
 

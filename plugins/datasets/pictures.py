@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchrack.errors import CorruptImageError, DatasetError
-from benchrack.types import Sample, Split
+from benchrack.vocabulary.datasets import Sample, Split
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,8 @@ from benchrack import hookimpl
 from benchrack.errors import DatasetError
 from benchrack.plugins.datasets import arguments, packages, pictures
 from benchrack.plugins.datasets.pictures import Picture
-from benchrack.types import Dataset, Settings, Split
+from benchrack.vocabulary.datasets import Dataset, Split
+from benchrack.vocabulary.settings import Settings
 
 NAME = "sample-photos"
 CLASSES = 1000

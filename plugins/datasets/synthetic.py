@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, overload
 
 from benchrack import hookimpl
 from benchrack.plugins.datasets import arguments
-from benchrack.types import Dataset, Sample, Settings, Split
+from benchrack.vocabulary.datasets import Dataset, Sample, Split
+from benchrack.vocabulary.settings import Settings
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,7 +17,9 @@ import benchrack
 from benchrack import nvml
 from benchrack.energy import Tick, total
 from benchrack.errors import UnsupportedError
-from benchrack.meters import (
+from benchrack.plugins.meters.nvml_card import Card
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import (
     Conditions,
     Meter,
     Method,
@@ -26,8 +28,6 @@ from benchrack.meters import (
     WaitableClock,
     minimum_window_s,
 )
-from benchrack.plugins.meters.nvml_card import Card
-from benchrack.types import Device
 
 # Twenty samples a second where they make the energy, ten where they accompany a counter.
 SAMPLED_PERIOD_S = 0.05

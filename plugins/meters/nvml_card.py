@@ -18,8 +18,8 @@ from typing import Any
 from benchrack import energy, nvml
 from benchrack.energy import Tick
 from benchrack.errors import UnsupportedError
-from benchrack.meters import Method, WaitableClock
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import Method, WaitableClock
 
 # Clocks, temperature, memory, … with every fifth sample: seven more calls, and they change slowly.
 CONDITIONS_EVERY = 5

@@ -15,8 +15,15 @@ from pathlib import Path
 import benchrack
 from benchrack import energy
 from benchrack.errors import UnsupportedError
-from benchrack.meters import Domain, Meter, Method, Reading, WaitableClock, minimum_window_s
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import (
+    Domain,
+    Meter,
+    Method,
+    Reading,
+    WaitableClock,
+    minimum_window_s,
+)
 
 ROOT = Path("/sys/class/powercap")
 PERIOD_S = 0.5  # often enough that no counter wraps twice: 262 kJ take minutes at 1 kW

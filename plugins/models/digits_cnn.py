@@ -15,7 +15,7 @@ from benchrack import hookimpl
 from benchrack.plugins.datasets import digits
 from benchrack.plugins.models import random_weights, threads, weights
 from benchrack.plugins.models.weights import Network, Weights
-from benchrack.types import Model, Preprocessing
+from benchrack.vocabulary.models import Model, Preprocessing
 
 if TYPE_CHECKING:
     import torch

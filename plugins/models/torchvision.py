@@ -13,7 +13,7 @@ from benchrack import hookimpl
 from benchrack.errors import WeightsError
 from benchrack.plugins.models import weights
 from benchrack.plugins.models.weights import Network, Weights
-from benchrack.types import Model, Preprocessing
+from benchrack.vocabulary.models import Model, Preprocessing
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchrack.errors import WeightsError
 from benchrack.memory import ran_out
-from benchrack.types import LoadedModel, Preprocessing
+from benchrack.vocabulary.models import LoadedModel, Preprocessing
 
 if TYPE_CHECKING:
     import torch

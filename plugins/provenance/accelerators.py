@@ -14,7 +14,7 @@ from typing import Any
 import benchrack
 from benchrack import nvml
 from benchrack.errors import UnsupportedError
-from benchrack.provenance import Provenance, hashed
+from benchrack.vocabulary.provenance import Provenance, hashed
 
 
 def gather() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import benchrack
-from benchrack.provenance import Provenance, hashed, without_passwords
+from benchrack.vocabulary.provenance import Provenance, hashed, without_passwords
 
 # Variables that change how fast something runs, and nothing else: an allow-list, since others may
 # hold secrets. TORCH and ORT have variables that name hosts and keys, so theirs are listed singly.

@@ -9,7 +9,7 @@ from typing import Any
 import benchrack
 from benchrack import processors
 from benchrack.plugins.provenance.files import fields, number, text
-from benchrack.provenance import Provenance
+from benchrack.vocabulary.provenance import Provenance
 
 # What the speed of one precision or another hangs on; the kernel's names, x86 and Arm.
 INSTRUCTION_SETS = (

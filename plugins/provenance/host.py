@@ -11,7 +11,7 @@ from typing import Any
 import benchrack
 from benchrack import processors
 from benchrack.plugins.provenance.files import fields, number, text
-from benchrack.provenance import Provenance, hashed
+from benchrack.vocabulary.provenance import Provenance, hashed
 
 KIB_PER_GIB, GIB = 1 << 20, 1 << 30
 # cgroup v1 has no word for "no limit", and shows the largest multiple of a page that fits.

@@ -13,7 +13,7 @@ from typing import Any
 
 import benchrack
 from benchrack.hardware.installed import TENSORRT
-from benchrack.provenance import Provenance
+from benchrack.vocabulary.provenance import Provenance
 
 DISTRIBUTIONS = (
     *("benchrack", "pytest", "pytest-benchmark", "nvidia-ml-py", "numpy", "pillow"),

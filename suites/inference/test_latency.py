@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from benchrack.results import Measurement
-from benchrack.types import Case
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement
 
 pytestmark = [pytest.mark.inference, pytest.mark.latency]
 

@@ -16,9 +16,13 @@ import benchrack.registry
 from benchrack import hookimpl
 from benchrack.cache import ENVIRONMENT_VARIABLE, Cache
 from benchrack.cli import FORMATS, cli
-from benchrack.journal import Header, Journal
-from benchrack.results import Interval, Measurement, Outcome, Preparation
-from benchrack.types import Backend, Case, Dataset, Engine, Model, Preprocessing
+from benchrack.records.journal import Header, Journal
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.backends import Backend, Engine
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.datasets import Dataset
+from benchrack.vocabulary.models import Model, Preprocessing
+from benchrack.vocabulary.results import Measurement, Outcome, Preparation
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from benchrack.devices import CPU, resolve
 from benchrack.errors import DeviceError
 from benchrack.flattening import flatten, unflatten
 from benchrack.hardware import descriptors
-from benchrack.machines import Accelerator
-from benchrack.types import Device
+from benchrack.vocabulary.descriptors import Accelerator
+from benchrack.vocabulary.devices import Device
 
 CARDS = {card.name: card for card in descriptors.built_in() if isinstance(card, Accelerator)}
 PART = "MIG-4e0b2bd1-7a2f-5c51-9b3e-0f6c3f1f9a11"

@@ -13,9 +13,9 @@ from benchrack import placement, validity
 from benchrack.doctor import render, run_doctor
 from benchrack.errors import DeviceError, SweepError, UnsupportedError
 from benchrack.hardware import descriptors
-from benchrack.machines import Accelerator, Server
-from benchrack.meters import Meter
 from benchrack.plugin_loading import Problem
+from benchrack.vocabulary.descriptors import Accelerator, Server
+from benchrack.vocabulary.meters import Meter
 
 SWEEP = """\
 [throughput]

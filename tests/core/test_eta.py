@@ -11,7 +11,8 @@ import pytest
 from benchrack.errors import UnsupportedError
 from benchrack.eta import Eta, in_words
 from benchrack.progress import position
-from benchrack.types import Case, Settings
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.settings import Settings
 
 LIMITS = Settings(round_s=0.05, warmup_limit_s=5, time_limit_s=3, latency_samples=1000)
 

@@ -19,7 +19,9 @@ from benchrack.errors import (
 from benchrack.executors import Setup, Worker
 from benchrack.flattening import flatten
 from benchrack.placement import Place
-from benchrack.types import Case, Device, Settings
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.settings import Settings
 from benchrack.world import World
 
 FAKES = Path(__file__).parents[1] / "fakes"

@@ -12,16 +12,19 @@ from pathlib import Path
 import pluggy
 import pytest
 
-from benchrack import hookspecs
 from benchrack.registry import BUILT_IN, KINDS, load_registry
-from benchrack.types import Device, LoadedModel, Model, PrepareRequest, Preprocessing, Settings
+from benchrack.vocabulary import hooks
+from benchrack.vocabulary.backends import PrepareRequest
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.models import LoadedModel, Model, Preprocessing
+from benchrack.vocabulary.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "plugins.md").read_text()
 EXAMPLE = ROOT / "docs" / "examples" / "numpy_backend.py"
 
 MANAGER = pluggy.PluginManager("benchrack")
-MANAGER.add_hookspecs(hookspecs)
+MANAGER.add_hookspecs(hooks)
 HOOKS = sorted(name for name in vars(MANAGER.hook) if not name.startswith("_"))
 
 
@@ -51,7 +54,7 @@ def example_of(hook):
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_the_hook_is_documented_under_its_exact_signature(hook):
-    signature = str(inspect.signature(getattr(hookspecs, hook))).replace("'", "")
+    signature = str(inspect.signature(getattr(hooks, hook))).replace("'", "")
     assert f"\n### `{hook}{signature}`\n" in PAGE
 
 
@@ -61,7 +64,7 @@ def test_no_heading_names_a_hook_that_is_none():
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_the_hook_has_a_docstring(hook):
-    assert (inspect.getdoc(getattr(hookspecs, hook)) or "").endswith(".")
+    assert (inspect.getdoc(getattr(hooks, hook)) or "").endswith(".")
 
 
 @pytest.mark.parametrize("hook", HOOKS)

@@ -8,7 +8,8 @@ import pytest
 from benchrack import inputs
 from benchrack.cache import Cache
 from benchrack.errors import CorruptImageError, DatasetError
-from benchrack.types import Model, Preprocessing, Sample, Split
+from benchrack.vocabulary.datasets import Sample, Split
+from benchrack.vocabulary.models import Model, Preprocessing
 
 SIDE = 8
 EACH = 4 * 3 * SIDE * SIDE  # bytes of one input

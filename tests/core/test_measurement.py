@@ -7,7 +7,7 @@ import random
 import pytest
 
 from benchrack.measurement import measure_rounds, measure_singly, warm_up
-from benchrack.types import Settings
+from benchrack.vocabulary.settings import Settings
 
 
 class Machine:

@@ -15,9 +15,10 @@ from benchrack import gauges, memory
 from benchrack.errors import OutOfMemoryError
 from benchrack.gauges import CardGauge, HostGauge, available, gauge_of, peak_share
 from benchrack.memory import GIB, Prediction, predict, probes, ran_out, require_room
-from benchrack.results import Outcome
 from benchrack.running import run_case
-from benchrack.types import Case, Device
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.results import Outcome
 
 pytest_plugins = ["pytester"]
 FAKES = Path(__file__).parents[1] / "fakes"

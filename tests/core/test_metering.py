@@ -13,11 +13,11 @@ from fakes.power import FakeClock
 from benchrack.errors import UnsupportedError
 from benchrack.flattening import flatten, unflatten
 from benchrack.metering import Idle, Opened, Window, measure_idle, open_meters, window
-from benchrack.meters import Conditions, Meter, Reading
 from benchrack.power import power_of
 from benchrack.registry import load_registry
-from benchrack.results import Power
 from benchrack.sampler import Sampler
+from benchrack.vocabulary.meters import Conditions, Meter, Reading
+from benchrack.vocabulary.results import Power
 
 
 class SteadyMeter:

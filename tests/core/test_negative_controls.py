@@ -20,7 +20,8 @@ from benchrack.metering import open_meters
 from benchrack.plugins.meters.nvml import benchrack_meters
 from benchrack.running import run_case
 from benchrack.surroundings import CpuTimes
-from benchrack.types import Case, Device
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
 
 MINE = (os.getpid(), 1 << 30)
 CARDS = {card.name: card for card in built_in() if card.name.startswith("tesla-v100-sxm2-16gb")}

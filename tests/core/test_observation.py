@@ -14,10 +14,11 @@ from fakes.power import PowerTrace
 
 from benchrack.metering import Idle, Opened, open_meters
 from benchrack.plugins.meters.nvml import benchrack_meters
-from benchrack.results import from_record, to_record
+from benchrack.records.record import from_record, to_record
 from benchrack.running import run_case
 from benchrack.surroundings import CpuTimes
-from benchrack.types import Case, Device
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
 
 HOT = 0x40  # hw_thermal_slowdown
 

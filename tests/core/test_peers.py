@@ -11,7 +11,8 @@ from benchrack import running
 from benchrack.errors import UnsupportedError
 from benchrack.measurement import measure_rounds, measure_singly, warm_up
 from benchrack.peers import ALONE, PeersError, agreed, prepared_by_all
-from benchrack.types import Case, Settings
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.settings import Settings
 
 QUICK = Settings(round_s=0.05, interval=0.01, time_limit_s=1.0, warmup_limit_s=1.0)
 

@@ -10,7 +10,7 @@ from benchrack import placement
 from benchrack.errors import UnsupportedError
 from benchrack.placement import alone, bind, places, ranges, sysfs_address
 from benchrack.processors import cgroup_quota, cpu_list, physical_cores
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
 
 CPU = Device(kind="cpu", name="cpu")
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from benchrack import preprocessing
-from benchrack.types import Preprocessing
+from benchrack.vocabulary.models import Preprocessing
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SIZES = [(100, 140), (140, 100), (96, 96), (64, 200), (501, 333), (30, 45)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np  # noqa: F401 - once a process: pytest in pytest would load it again
 import pytest
 
-from benchrack import journal
+from benchrack.records import journal
 from benchrack.reports.latency import latency_table
 from benchrack.reports.records import load
 from benchrack.reports.throughput import throughput_table

@@ -11,12 +11,15 @@ from pathlib import Path
 import pluggy
 import pytest
 
-from benchrack import hookimpl, hookspecs
+from benchrack import hookimpl
 from benchrack.errors import DescriptorError, UnknownNameError
-from benchrack.machines import Accelerator, Cited, Server, match
 from benchrack.plugin_loading import DISABLE_VARIABLE, Provider
 from benchrack.registry import BUILT_IN, KINDS, load_registry
-from benchrack.types import Backend, Dataset, Model, Preprocessing
+from benchrack.vocabulary import hooks
+from benchrack.vocabulary.backends import Backend
+from benchrack.vocabulary.datasets import Dataset
+from benchrack.vocabulary.descriptors import Accelerator, Cited, Server, match
+from benchrack.vocabulary.models import Model, Preprocessing
 
 DISTRIBUTIONS = Path(__file__).parent / "distributions"
 LAB = Provider(plugin="lab", distribution="lab-backends", version="1.2")
@@ -135,7 +138,7 @@ def test_a_labs_own_descriptor_goes_before_a_built_in_one(tmp_path, monkeypatch)
 
 def test_every_hook_has_its_kinds_and_kinds_are_unique():
     manager = pluggy.PluginManager("benchrack")
-    manager.add_hookspecs(hookspecs)
+    manager.add_hookspecs(hooks)
     assert set(KINDS) == {name for name in vars(manager.hook) if not name.startswith("_")}
     kinds = [kind for by_kind in KINDS.values() for kind in by_kind]
     assert len(kinds) == len(set(kinds))

@@ -7,7 +7,8 @@ from fakes import laboratory
 
 from benchrack.bench import lack, require
 from benchrack.errors import UnsupportedError
-from benchrack.types import Case, Device
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
 
 CASE = Case(scenario="throughput", model="matrix", backend="numpy-fp32", batch_size=1)
 NEEDY = {"requires": ("numpy", "no_such_module", "no.such.part"), "extra": "lab"}

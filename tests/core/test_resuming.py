@@ -12,13 +12,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
 import laboratory as lab
 
-from benchrack import journal
 from benchrack.errors import UnsupportedError
 from benchrack.flattening import flatten
-from benchrack.journal import Header, Journal
-from benchrack.results import Measurement, OutputCheck, Preparation
+from benchrack.records import journal
+from benchrack.records.journal import Header, Journal
 from benchrack.resuming import differences, take_over
-from benchrack.types import Case, Engine, Settings
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement, OutputCheck, Preparation
+from benchrack.vocabulary.settings import Settings
 
 MACHINE = {
     "machine": "b3b6eaffe456",

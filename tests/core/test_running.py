@@ -14,9 +14,9 @@ import laboratory as lab
 
 import benchrack.bench
 from benchrack.errors import CorruptImageError, OutOfMemoryError, UnsupportedError
-from benchrack.results import from_record, to_record
+from benchrack.records.record import from_record, to_record
 from benchrack.running import run_case, settle
-from benchrack.types import Case
+from benchrack.vocabulary.cases import Case
 
 
 def case(scenario="throughput", **changes):

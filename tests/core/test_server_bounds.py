@@ -6,12 +6,12 @@ import pytest
 
 from benchrack import pytest_nodes, pytest_opening
 from benchrack.hardware.descriptors import built_in
-from benchrack.machines import Accelerator, Server
 from benchrack.nodes import Nodes
 from benchrack.pytest_cases import Planned
 from benchrack.pytest_resume import Resumed
 from benchrack.sweep import beyond_server
-from benchrack.types import Case
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.descriptors import Accelerator, Server
 
 DESCRIPTORS = {descriptor.name: descriptor for descriptor in built_in()}
 

@@ -8,7 +8,7 @@ from fakes import laboratory as lab
 from benchrack.plugin_loading import Provider
 from benchrack.registry import Registry
 from benchrack.sources import code_of, libraries_of, plugins_of, versions_of, weights_of
-from benchrack.types import Case
+from benchrack.vocabulary.cases import Case
 
 FACTS = {
     "machine": "b3b6eaffe456",

@@ -16,7 +16,7 @@ from benchrack.surroundings import (
     resolution,
     watched,
 )
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
 
 CPU = Device(kind="cpu", name="cpu")
 CARD = nvml.v100(0x1A, [])

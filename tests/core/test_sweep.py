@@ -5,7 +5,7 @@ import pytest
 from benchrack import sweep
 from benchrack.errors import SweepError, UnknownNameError
 from benchrack.registry import load_registry
-from benchrack.types import Settings
+from benchrack.vocabulary.settings import Settings
 
 MINIMAL = """
 [throughput]

@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from benchrack.machines import Accelerator, Cited
 from benchrack.peak import share_of_peak
-from benchrack.results import (
+from benchrack.statistics.interval import Interval
+from benchrack.tolerances import TOLERANCES
+from benchrack.validity import HARMLESS_THROTTLING, RULES, judge
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.descriptors import Accelerator, Cited
+from benchrack.vocabulary.results import (
     OF_ENERGY,
     Accuracy,
-    Interval,
     Latency,
     Measurement,
     OutputCheck,
@@ -21,9 +25,7 @@ from benchrack.results import (
     Steadiness,
     Surroundings,
 )
-from benchrack.tolerances import TOLERANCES
-from benchrack.types import Case, Engine, Settings
-from benchrack.validity import HARMLESS_THROTTLING, RULES, judge
+from benchrack.vocabulary.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs/measurement.md"
 LIMITS = [f.name for f in dataclasses.fields(Settings) if f.name.startswith("limit_")]

@@ -18,7 +18,8 @@ from benchrack.errors import (
 )
 from benchrack.executors import Setup, Worker
 from benchrack.processors import usable_cores
-from benchrack.types import Case, Device
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
 from benchrack.world import World
 
 pytest.importorskip("torch")

@@ -6,7 +6,9 @@ import pytest
 
 from benchrack import placement, pytest_executors, pytest_opening, world, world_rank
 from benchrack.executors import Setup
-from benchrack.types import Case, Device, Settings
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.settings import Settings
 from benchrack.world_part import WorldPart
 
 torch = pytest.importorskip("torch")

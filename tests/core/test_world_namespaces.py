@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchrack import journal
+from benchrack.records import journal
 
 pytest.importorskip("torch")
 

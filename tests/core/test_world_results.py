@@ -5,8 +5,10 @@ import dataclasses
 import pytest
 
 from benchrack.errors import DatasetError, WeightsError
-from benchrack.results import (
-    Interval,
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import (
     Latency,
     Measurement,
     OutputCheck,
@@ -14,7 +16,6 @@ from benchrack.results import (
     Preparation,
     Surroundings,
 )
-from benchrack.types import Case, Engine
 from benchrack.world_results import RankResult, combined, disagreement
 
 CASE = Case(

@@ -13,18 +13,11 @@ from benchrack.bench import Bench
 from benchrack.cache import Cache
 from benchrack.executors import Setup, Worker
 from benchrack.registry import Registry
-from benchrack.types import (
-    Backend,
-    Dataset,
-    Device,
-    Engine,
-    LoadedModel,
-    Model,
-    Preprocessing,
-    Sample,
-    Settings,
-    Split,
-)
+from benchrack.vocabulary.backends import Backend, Engine
+from benchrack.vocabulary.datasets import Dataset, Sample, Split
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.models import LoadedModel, Model, Preprocessing
+from benchrack.vocabulary.settings import Settings
 
 CLASSES, SIDE = 10, 8
 SHAPE = (3, SIDE, SIDE)

@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Iterator
 
-from benchrack.results import Interval
+from benchrack.statistics.interval import Interval
 
 
 def ar1(rng: random.Random, rho: float, cv: float) -> Iterator[float]:

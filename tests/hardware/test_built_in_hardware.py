@@ -7,7 +7,7 @@ import re
 import pytest
 
 from benchrack.hardware import descriptors, table
-from benchrack.machines import Accelerator, Server
+from benchrack.vocabulary.descriptors import Accelerator, Server
 
 BUILT_IN = descriptors.built_in()
 CARDS = {d.name: d for d in BUILT_IN if isinstance(d, Accelerator)}

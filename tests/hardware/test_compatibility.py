@@ -17,7 +17,7 @@ from benchrack.hardware.compatibility import (
     tensorrt_for,
     unsupported_reason,
 )
-from benchrack.machines import Accelerator
+from benchrack.vocabulary.descriptors import Accelerator
 
 # What torch and onnxruntime-gpu of the day report: PyPI's current builds, and the pinned ones.
 CURRENT = InstalledStack(

@@ -10,8 +10,9 @@ from fakes import nvml
 
 from benchrack.hardware import conditions
 from benchrack.hardware.detection import Card, Machine, detect
-from benchrack.types import Device, Settings
 from benchrack.validity import HARMLESS_THROTTLING
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.settings import Settings
 
 SETTINGS = Settings()
 

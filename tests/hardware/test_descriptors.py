@@ -9,7 +9,7 @@ import pytest
 
 from benchrack.errors import DescriptorError
 from benchrack.hardware import descriptors
-from benchrack.machines import Accelerator, Server
+from benchrack.vocabulary.descriptors import Accelerator, Server
 
 CARD = """\
 kind = "accelerator"

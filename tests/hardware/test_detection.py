@@ -11,7 +11,7 @@ import pytest
 from fakes import nvml
 
 from benchrack.hardware import descriptors, detection
-from benchrack.machines import Accelerator, Cited, match
+from benchrack.vocabulary.descriptors import Accelerator, Cited, match
 
 BUILT_IN = descriptors.built_in()
 CARDS = [d for d in BUILT_IN if isinstance(d, Accelerator)]

@@ -10,7 +10,7 @@ from fakes import nvml
 
 from benchrack.hardware import installed
 from benchrack.hardware.compatibility import InstalledStack
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
 
 CURRENT = InstalledStack(
     torch="2.14.1+cu130",

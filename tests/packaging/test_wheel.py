@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from benchrack.executors import Setup, Worker
-from benchrack.types import Device, Settings
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.settings import Settings
 
 Run = Callable[..., CompletedProcess[str]]
 

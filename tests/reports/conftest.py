@@ -8,19 +8,19 @@ from types import SimpleNamespace
 import pytest
 
 from benchrack.flattening import flatten
-from benchrack.journal import Header, Journal
-from benchrack.results import (
-    SCHEMA,
+from benchrack.records.journal import Header, Journal
+from benchrack.records.record import SCHEMA, to_record
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import (
     Accuracy,
-    Interval,
     Latency,
     Measurement,
     Outcome,
     Preparation,
     Steadiness,
-    to_record,
 )
-from benchrack.types import Case, Engine
 
 R740 = {
     "server": "PowerEdge R740",

@@ -12,7 +12,8 @@ from benchrack.errors import ResultsError
 from benchrack.reports.cards import cards_table
 from benchrack.reports.records import load
 from benchrack.reports.tables import render_all
-from benchrack.results import Interval, Power
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.results import Power
 
 P40, P4 = "Tesla P40", "Tesla P4"
 # Figures 1 (AlexNet) and 2 (GoogLeNet): images/s, and images/s per watt above idle, of one P40's.

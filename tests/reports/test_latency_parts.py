@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from benchrack.journal import Header
+from benchrack.records.journal import Header
 from benchrack.reports.latency import latency_table
 from benchrack.reports.records import of_session
 

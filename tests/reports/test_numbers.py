@@ -7,7 +7,7 @@ import math
 import pytest
 
 from benchrack.reports.numbers import figure, half_width, percent, percent_bounds
-from benchrack.results import Interval
+from benchrack.statistics.interval import Interval
 
 
 @pytest.mark.parametrize(

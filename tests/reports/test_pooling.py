@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from benchrack.journal import Header
+from benchrack.records.journal import Header
 from benchrack.reports.accuracy import accuracy_table
 from benchrack.reports.latency import latency_table
 from benchrack.reports.pooling import modes_of_starts
@@ -14,7 +14,8 @@ from benchrack.reports.records import load, of_session
 from benchrack.reports.scaling import device_scaling_table
 from benchrack.reports.tables import render_all
 from benchrack.reports.throughput import throughput_table
-from benchrack.results import Interval, World
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.results import World
 
 ONE_START = "± is of one process; fresh ones may differ by more (--set starts=6)."
 

@@ -10,12 +10,13 @@ from click.testing import CliRunner
 
 from benchrack.cli import cli
 from benchrack.errors import ResultsError
-from benchrack.journal import Header
+from benchrack.records.journal import Header
 from benchrack.reports.beside import published_tables, relative
 from benchrack.reports.published import QUANTITIES, built_in, load
 from benchrack.reports.records import of_session
 from benchrack.reports.tables import render_all
-from benchrack.results import Accuracy, Interval, Latency
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.results import Accuracy, Latency
 
 POINTS = built_in()
 STUDY, P40, MIGACZ = "dell-p40-vs-p4-2017", "dell-p40-2017", "migacz-gtc-2017"

@@ -10,10 +10,10 @@ import textwrap
 import pytest
 
 from benchrack.flattening import flatten
-from benchrack.journal import Header
+from benchrack.records.journal import Header
+from benchrack.records.record import SCHEMA, to_record
 from benchrack.reports.records import load
 from benchrack.reports.tables import render_all
-from benchrack.results import SCHEMA, to_record
 
 SAMPLES = (0.0101, 0.1 + 2**-54, 1 / 3)
 

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from benchrack.errors import ResultsError
-from benchrack.journal import Header
+from benchrack.records.journal import Header
 from benchrack.reports.records import load, newest_run, of_session
 
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from benchrack.journal import Header
+from benchrack.records.journal import Header
 from benchrack.reports.power import power_table
 from benchrack.reports.records import load, of_session
 from benchrack.reports.scaling import (
@@ -14,7 +14,8 @@ from benchrack.reports.scaling import (
     batch_scaling_table,
     device_scaling_table,
 )
-from benchrack.results import Footprint, Interval, Power, World
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.results import Footprint, Power, World
 
 P4 = "Tesla P4"
 

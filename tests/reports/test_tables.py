@@ -9,14 +9,16 @@ import json
 
 import pytest
 
-from benchrack.journal import Header
+from benchrack.records.journal import Header
+from benchrack.records.record import to_record
 from benchrack.reports.accuracy import accuracy_table
 from benchrack.reports.latency import latency_table
 from benchrack.reports.power import power_table
 from benchrack.reports.records import load, of_session
 from benchrack.reports.tables import FORMATS, render_all
 from benchrack.reports.throughput import throughput_table
-from benchrack.results import Interval, Power, to_record
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.results import Power
 
 
 @pytest.fixture

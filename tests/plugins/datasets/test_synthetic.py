@@ -5,7 +5,7 @@ import pytest
 
 from benchrack.errors import DatasetError
 from benchrack.plugins.datasets.synthetic import open_synthetic
-from benchrack.types import Settings
+from benchrack.vocabulary.settings import Settings
 
 
 def test_pictures_differ_and_have_no_labels():

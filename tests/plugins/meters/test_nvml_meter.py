@@ -11,10 +11,10 @@ from fakes.power import FakeClock, PowerTrace, Sensor, idle_ramp_plateau
 
 from benchrack.errors import UnsupportedError
 from benchrack.metering import measure_idle, open_meters, window
-from benchrack.meters import minimum_window_s
 from benchrack.nvml import throttle_reasons
 from benchrack.plugins.meters.nvml import benchrack_meters, open_nvml, watch
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import minimum_window_s
 
 ONE = (Device(kind="cuda", index=0),)
 

@@ -9,9 +9,9 @@ from fakes.power import FakeClock
 
 from benchrack.errors import UnsupportedError
 from benchrack.metering import measure_idle, open_meters, window
-from benchrack.meters import Meter
 from benchrack.plugins.meters import rapl
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import Meter
 
 RANGE_UJ = 262_143_328_850
 

@@ -7,7 +7,7 @@ from benchrack import inputs
 from benchrack.cache import Cache
 from benchrack.plugins.datasets.digits import open_digits
 from benchrack.plugins.models import digits_cnn, weights
-from benchrack.types import Settings
+from benchrack.vocabulary.settings import Settings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("mlxtend", exc_type=ImportError)

@@ -10,7 +10,7 @@ from benchrack.cache import Cache
 from benchrack.errors import WeightsError
 from benchrack.plugins.datasets.sample_photos import open_photos
 from benchrack.plugins.models import efficientnet_lite as plugin
-from benchrack.types import Settings
+from benchrack.vocabulary.settings import Settings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("foolbox", exc_type=ImportError)

@@ -7,7 +7,7 @@ from benchrack.cache import Cache
 from benchrack.plugins.datasets import sample_photos
 from benchrack.plugins.models import random_weights, weights
 from benchrack.plugins.models.torchvision import benchrack_models
-from benchrack.types import Settings
+from benchrack.vocabulary.settings import Settings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")

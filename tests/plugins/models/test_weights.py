@@ -12,7 +12,7 @@ from benchrack.cache import Cache
 from benchrack.errors import WeightsError
 from benchrack.plugins.models import weights
 from benchrack.plugins.models.weights import Network, Weights
-from benchrack.types import Preprocessing
+from benchrack.vocabulary.models import Preprocessing
 
 torch = pytest.importorskip("torch")
 SIDE = 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrack import hookimpl
-from benchrack.types import Backend
+from benchrack.vocabulary.backends import Backend
 
 
 def backend(name):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from benchrack import hookimpl
-from benchrack.types import Backend, Dataset
+from benchrack.vocabulary.backends import Backend
+from benchrack.vocabulary.datasets import Dataset
 
 
 def unused(*arguments):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchrack import hookimpl
-from benchrack.types import Dataset
+from benchrack.vocabulary.datasets import Dataset
 
 
 @hookimpl

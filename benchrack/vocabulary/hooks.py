@@ -10,10 +10,12 @@ from collections.abc import Iterable
 
 import pluggy
 
-from benchrack.machines import Accelerator, Server
-from benchrack.meters import Meter
-from benchrack.provenance import Provenance
-from benchrack.types import Backend, Dataset, Model
+from benchrack.vocabulary.backends import Backend
+from benchrack.vocabulary.datasets import Dataset
+from benchrack.vocabulary.descriptors import Accelerator, Server
+from benchrack.vocabulary.meters import Meter
+from benchrack.vocabulary.models import Model
+from benchrack.vocabulary.provenance import Provenance
 
 hookspec = pluggy.HookspecMarker("benchrack")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from benchrack.types import Device
+from benchrack.vocabulary.devices import Device
 
 Method = Literal["counter", "sampled"]
 # The whole machine, as a meter at the wall sees it, holds the others: it is never added to them.

@@ -11,7 +11,10 @@ from fakes import nvml
 
 from benchrack import hookimpl
 from benchrack.plugins.provenance import accelerators, call, cpu, host, software
-from benchrack.provenance import (
+from benchrack.records.run import Run, new_header
+from benchrack.registry import load_registry
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.provenance import (
     Provenance,
     flat,
     gather,
@@ -19,9 +22,7 @@ from benchrack.provenance import (
     machine_digest,
     without_passwords,
 )
-from benchrack.registry import load_registry
-from benchrack.run import Run, new_header
-from benchrack.types import Device, Settings
+from benchrack.vocabulary.settings import Settings
 
 BUILT_IN = (cpu, host, accelerators, software, call)
 

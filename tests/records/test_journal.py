@@ -13,11 +13,13 @@ import sys
 
 import pytest
 
-from benchrack import journal
 from benchrack.errors import ResultsError
-from benchrack.journal import Header, Journal
-from benchrack.results import Interval, Measurement, Outcome, Preparation
-from benchrack.types import Case, Engine
+from benchrack.records import journal
+from benchrack.records.journal import Header, Journal
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import Measurement, Outcome, Preparation
 
 HEADER = Header(
     run="r1",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchrack import results
-from benchrack.results import Interval
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary import results
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,13 @@ from typing import Any
 from benchrack.errors import ResultsError
 from benchrack.files import write_text
 from benchrack.flattening import flatten
-from benchrack.journal import Header, Journal
-from benchrack.provenance import without_passwords
-from benchrack.results import SCHEMA, Measurement, Outcome
-from benchrack.types import Case, Device, Settings
+from benchrack.records.journal import Header, Journal
+from benchrack.records.record import SCHEMA
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.provenance import without_passwords
+from benchrack.vocabulary.results import Measurement, Outcome
+from benchrack.vocabulary.settings import Settings
 
 NOT_RUN = "not-run"
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchrack.results import Interval
-from benchrack.statistics import (
+from benchrack.statistics.interval import Interval
+from benchrack.statistics.order_statistics import (
     MINIMUM_FOR_MEDIAN,
     lower_rank,
     median_interval,

@@ -19,7 +19,8 @@ from typing import Any
 
 from benchrack.errors import ResultsError
 from benchrack.flattening import flatten, unflatten
-from benchrack.results import SCHEMA, Measurement, Outcome, from_record, to_record
+from benchrack.records.record import SCHEMA, from_record, to_record
+from benchrack.vocabulary.results import Measurement, Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,13 @@ from statistics import NormalDist
 import pytest
 from fakes.series import ar1, covers, take
 
-from benchrack.blocks import Assessment, assess, checkpoints, merge, percentile
-from benchrack.results import Interval
-from benchrack.statistics import median_interval, quantile_interval, rank_autocorrelation
+from benchrack.statistics.blocks import Assessment, assess, checkpoints, merge, percentile
+from benchrack.statistics.interval import Interval
+from benchrack.statistics.order_statistics import (
+    median_interval,
+    quantile_interval,
+    rank_autocorrelation,
+)
 
 
 def stop(rounds: list[float], half_width: float = 0.01) -> tuple[int, Assessment, bool]:

@@ -8,7 +8,7 @@ import random
 import pytest
 from fakes.series import ar1, take
 
-from benchrack.trends import drift, steady
+from benchrack.statistics.trends import drift, steady
 
 # -- Warm-up -----------------------------------------------------------------------------------
 

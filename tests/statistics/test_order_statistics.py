@@ -9,16 +9,16 @@ import sys
 import pytest
 from fakes.series import ar1, take
 
-from benchrack.blocks import assess
-from benchrack.results import Interval
-from benchrack.statistics import (
+from benchrack.statistics.blocks import assess
+from benchrack.statistics.interval import Interval
+from benchrack.statistics.order_statistics import (
     median_interval,
     modes,
     quantile_interval,
     rank_autocorrelation,
     wilson,
 )
-from benchrack.trends import steady
+from benchrack.statistics.trends import steady
 
 
 def binomial_cdf(k: int, n: int, q: float) -> float:
@@ -205,7 +205,7 @@ def test_importing_is_light():
     import subprocess
 
     code = (
-        "import sys, benchrack.blocks, benchrack.trends; "
+        "import sys, benchrack.statistics.blocks, benchrack.statistics.trends; "
         "print(sorted({'numpy', 'torch', 'statistics', 'fractions'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

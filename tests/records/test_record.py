@@ -10,10 +10,14 @@ import typing
 
 import pytest
 
-from benchrack.results import (
+from benchrack.flattening import flatten, unflatten
+from benchrack.records.record import from_record, to_record
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.results import (
     Accuracy,
     Footprint,
-    Interval,
     Latency,
     Measurement,
     Outcome,
@@ -23,12 +27,7 @@ from benchrack.results import (
     Steadiness,
     Surroundings,
     World,
-    flatten,
-    from_record,
-    to_record,
-    unflatten,
 )
-from benchrack.types import Case, Engine
 
 CASE = Case(
     scenario="throughput", model="resnet50", backend="pytorch-fp16", batch_size=8, device_count=2

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 
-from benchrack.results import Interval
+from benchrack.statistics.interval import Interval
 
 MINIMUM_FOR_MEDIAN = 6
 """Samples that a two-sided 95 % interval of a median needs: five cover 93.75 %."""

@@ -6,23 +6,12 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from benchrack.flattening import flatten, part, unflatten
-from benchrack.types import Case, Engine
-
-SCHEMA = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """A value with a two-sided interval; low and high are None where the samples give none."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
+from benchrack.flattening import part
+from benchrack.statistics.interval import Interval
+from benchrack.vocabulary.backends import Engine
+from benchrack.vocabulary.cases import Case
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,20 +277,6 @@ class Measurement:
     def other_reasons(self) -> tuple[str, ...]:
         """The reasons against images/s, percentiles and shares too."""
         return tuple(r for r in self.reasons if r not in self.energy_reasons)
-
-
-def to_record(measurement: Measurement) -> dict[str, Any]:
-    """The flat JSON object of a measurement; `verdict` says in a word whether it has reasons."""
-    verdict = "valid" if measurement.valid else "not valid"
-    return {"schema": SCHEMA, **flatten(measurement), "verdict": verdict}
-
-
-def from_record(flat: Mapping[str, Any], seconds_per_batch: Iterable[float]) -> Measurement:
-    """A measurement from its flat JSON object and its samples.
-
-    Raises KeyError or TypeError if it is not one.
-    """
-    return unflatten(Measurement, flat, seconds_per_batch=tuple(seconds_per_batch))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from benchrack.statistics import quantile, rank_correlation_with_time, sorted_finite
+from benchrack.statistics.order_statistics import (
+    quantile,
+    rank_correlation_with_time,
+    sorted_finite,
+)
 
 
 def steady(windows: Sequence[float], *, tolerance: float = 0.02, minimum: int = 12) -> bool:

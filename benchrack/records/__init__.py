@@ -1,0 +1,3 @@
+"""What was measured, as files: the flat record, the journal, a run. Reports read nothing else; it
+imports the vocabulary and statistics.
+"""

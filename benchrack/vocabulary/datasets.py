@@ -1,0 +1,51 @@
+"""Sources of pictures, and how they are split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from benchrack.vocabulary.settings import Settings
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One picture. `read()` returns uint8, (H, W, 3) or (H, W), or raises CorruptImageError.
+
+    Several threads read at once, each another picture.
+    """
+
+    name: str
+    label: int | None
+    read: Callable[[], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """An opened data set: pictures that calibrate, and the others, which are measured.
+
+    `classes` is None where there are no labels. `digest` identifies content and order, so that
+    what was calibrated on it can be cached.
+    """
+
+    name: str
+    classes: int | None
+    calibration: Sequence[Sample]
+    measured: Sequence[Sample]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A source of pictures. `open(argument, settings)` gets what follows the colon in
+    `name:argument`, or None; it raises DatasetError before anything is measured."""
+
+    name: str
+    summary: str
+    open: Callable[[str | None, Settings], Split]
+    requires: tuple[str, ...] = ()
+    extra: str = "samples"
