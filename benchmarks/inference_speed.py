@@ -29,7 +29,7 @@ from functools import partial
 
 from benchrack import measurement
 from benchrack.bench import Bench
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 from benchrack.rotation import Rotation, rotation
 from benchrack.surroundings import cpu_times, foreign_share
 from benchrack.vocabulary.cases import Case

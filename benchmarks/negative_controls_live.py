@@ -29,7 +29,7 @@ import tabulate
 from benchrack.bench import Bench
 from benchrack.devices import CPU
 from benchrack.plugins.backends import pytorch
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 from benchrack.running import run_case
 from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest, Session
 from benchrack.vocabulary.cases import Case

@@ -17,7 +17,7 @@ from benchrack.metering import Idle, Opened
 from benchrack.peers import ALONE, Peers
 from benchrack.processors import last_level_cache_bytes, usable_cores
 from benchrack.progress import Progress, silent
-from benchrack.registry import Registry
+from benchrack.registry.registry import Registry
 from benchrack.surroundings import CpuTimes, cpu_times
 from benchrack.vocabulary.backends import Backend, PrepareRequest, Session
 from benchrack.vocabulary.cases import Case

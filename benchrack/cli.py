@@ -83,7 +83,7 @@ def doctor(
     Exit code 0 when every case of the sweep can run here, on the devices it would use; 1 when not.
     """
     from benchrack.doctor import render, run_doctor
-    from benchrack.registry import load_registry
+    from benchrack.registry.registry import load_registry
     from benchrack.sweep import parse_numbers
 
     found = run_doctor(
@@ -108,7 +108,7 @@ def list_(ctx: click.Context, kind: str, names: tuple[str, ...], disabled: tuple
     that are named, every figure with its source. Exit code 1 when a plugin is broken.
     """
     from benchrack import inventory
-    from benchrack.registry import load_registry
+    from benchrack.registry.registry import load_registry
 
     registry = load_registry(disabled=disabled)
     click.echo(inventory.render(kind, registry, names))

@@ -16,7 +16,7 @@ from benchrack.diagnosis import Check, Report, render
 from benchrack.errors import BenchrackError, UnsupportedError
 from benchrack.hardware import conditions, detection
 from benchrack.hardware.installed import first_version
-from benchrack.registry import Registry
+from benchrack.registry.registry import Registry
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.datasets import Dataset

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchrack.cache import Cache
 from benchrack.errors import UnknownNameError
-from benchrack.registry import Provider, Registry
+from benchrack.registry.registry import Provider, Registry
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset
 from benchrack.vocabulary.descriptors import Accelerator, Server

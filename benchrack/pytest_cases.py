@@ -10,7 +10,7 @@ import pytest
 
 from benchrack import pytest_options, sweep
 from benchrack.errors import BenchrackError
-from benchrack.registry import Registry, load_registry
+from benchrack.registry.registry import Registry, load_registry
 from benchrack.vocabulary.cases import Case, Scenario
 
 REGISTRY = pytest.StashKey[Registry]()

@@ -21,7 +21,7 @@ from benchrack.pytest_cases import Planned, registry_of, sweep_of
 from benchrack.pytest_executors import executor_of
 from benchrack.pytest_resume import Resumed, resume
 from benchrack.records.run import Run, new_header
-from benchrack.sources import code_of, plugins_of, weights_of
+from benchrack.registry.sources import code_of, plugins_of, weights_of
 from benchrack.sweep import beyond_server
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.descriptors import Server

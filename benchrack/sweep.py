@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrack.errors import SweepError, UnknownNameError
-from benchrack.registry import Registry
+from benchrack.registry.registry import Registry
 from benchrack.statistics.order_statistics import MINIMUM_FOR_MEDIAN
 from benchrack.vocabulary.cases import SCENARIOS, Case, Scenario
 from benchrack.vocabulary.descriptors import Accelerator, Server

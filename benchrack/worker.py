@@ -27,7 +27,7 @@ from benchrack.memory import GIB
 from benchrack.metering import Idle, open_meters
 from benchrack.placement import Place, bind
 from benchrack.records.record import to_record
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 from benchrack.running import run_case, settle
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device

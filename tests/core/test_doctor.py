@@ -13,7 +13,7 @@ from benchrack import placement, validity
 from benchrack.doctor import render, run_doctor
 from benchrack.errors import DeviceError, SweepError, UnsupportedError
 from benchrack.hardware import descriptors
-from benchrack.plugin_loading import Problem
+from benchrack.registry.loading import Problem
 from benchrack.vocabulary.descriptors import Accelerator, Server
 from benchrack.vocabulary.meters import Meter
 

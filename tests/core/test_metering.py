@@ -14,7 +14,7 @@ from benchrack.errors import UnsupportedError
 from benchrack.flattening import flatten, unflatten
 from benchrack.metering import Idle, Opened, Window, measure_idle, open_meters, window
 from benchrack.power import power_of
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 from benchrack.sampler import Sampler
 from benchrack.vocabulary.meters import Conditions, Meter, Reading
 from benchrack.vocabulary.results import Power

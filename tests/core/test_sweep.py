@@ -4,7 +4,7 @@ import pytest
 
 from benchrack import sweep
 from benchrack.errors import SweepError, UnknownNameError
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 from benchrack.vocabulary.settings import Settings
 
 MINIMAL = """

@@ -12,7 +12,7 @@ from fakes import nvml
 from benchrack import hookimpl
 from benchrack.plugins.provenance import accelerators, call, cpu, host, software
 from benchrack.records.run import Run, new_header
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.provenance import (
     Provenance,

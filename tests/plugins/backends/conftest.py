@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchrack.cache import Cache
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 from benchrack.vocabulary.backends import PrepareRequest
 from benchrack.vocabulary.devices import Device
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pluggy
 import pytest
 
-from benchrack.registry import BUILT_IN, KINDS, load_registry
+from benchrack.registry.registry import BUILT_IN, KINDS, load_registry
 from benchrack.vocabulary import hooks
 from benchrack.vocabulary.backends import PrepareRequest
 from benchrack.vocabulary.devices import Device

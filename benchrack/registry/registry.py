@@ -9,7 +9,7 @@ from typing import Any
 import pluggy
 
 from benchrack.errors import UnknownNameError
-from benchrack.plugin_loading import (
+from benchrack.registry.loading import (
     PluginError,
     Problem,
     Provider,

@@ -13,8 +13,8 @@ import pytest
 
 from benchrack import hookimpl
 from benchrack.errors import DescriptorError, UnknownNameError
-from benchrack.plugin_loading import DISABLE_VARIABLE, Provider
-from benchrack.registry import BUILT_IN, KINDS, load_registry
+from benchrack.registry.loading import DISABLE_VARIABLE, Provider
+from benchrack.registry.registry import BUILT_IN, KINDS, load_registry
 from benchrack.vocabulary import hooks
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset

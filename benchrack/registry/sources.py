@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrack.errors import WeightsError
-from benchrack.registry import Registry
+from benchrack.registry.registry import Registry
 from benchrack.vocabulary.cases import Case
 
 DIGITS = 12

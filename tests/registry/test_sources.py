@@ -5,9 +5,9 @@ import os
 
 from fakes import laboratory as lab
 
-from benchrack.plugin_loading import Provider
-from benchrack.registry import Registry
-from benchrack.sources import code_of, libraries_of, plugins_of, versions_of, weights_of
+from benchrack.registry.loading import Provider
+from benchrack.registry.registry import Registry
+from benchrack.registry.sources import code_of, libraries_of, plugins_of, versions_of, weights_of
 from benchrack.vocabulary.cases import Case
 
 FACTS = {
