@@ -20,8 +20,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchrack.cache import Cache
-from benchrack.devices import resolve
 from benchrack.executors import Setup, Worker
+from benchrack.machine.devices import resolve
 from benchrack.reports.numbers import figure
 from benchrack.statistics.interval import Interval
 from benchrack.statistics.order_statistics import MINIMUM_FOR_MEDIAN, median_interval, modes

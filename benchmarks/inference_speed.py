@@ -29,9 +29,9 @@ from functools import partial
 
 from benchrack import measurement
 from benchrack.bench import Bench
+from benchrack.machine.surroundings import cpu_times, foreign_share
 from benchrack.registry.registry import load_registry
 from benchrack.rotation import Rotation, rotation
-from benchrack.surroundings import cpu_times, foreign_share
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings

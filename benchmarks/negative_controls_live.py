@@ -27,7 +27,7 @@ import numpy as np
 import tabulate
 
 from benchrack.bench import Bench
-from benchrack.devices import CPU
+from benchrack.machine.devices import CPU
 from benchrack.plugins.backends import pytorch
 from benchrack.registry.registry import load_registry
 from benchrack.running import run_case

@@ -27,9 +27,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 
 from benchrack.cache import Cache
-from benchrack.devices import CPU
 from benchrack.executors import Executor, Setup, Worker
-from benchrack.processors import physical_cores
+from benchrack.machine.devices import CPU
+from benchrack.machine.processors import physical_cores
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement
 from benchrack.vocabulary.settings import Settings

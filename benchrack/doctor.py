@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchrack import devices, placement, sweep
+from benchrack import sweep
 from benchrack.bench import lack, missing
 from benchrack.diagnosis import Check, Report, render
 from benchrack.errors import BenchrackError, UnsupportedError
 from benchrack.hardware import conditions, detection
 from benchrack.hardware.installed import first_version
+from benchrack.machine import devices, placement
 from benchrack.registry.registry import Registry
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.cases import Case

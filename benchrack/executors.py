@@ -29,7 +29,7 @@ from benchrack.errors import (
     WorkerError,
 )
 from benchrack.flattening import flatten
-from benchrack.memory import ran_out
+from benchrack.machine.memory import ran_out
 from benchrack.metering import Idle
 from benchrack.progress import Progress, silent
 from benchrack.records.record import from_record

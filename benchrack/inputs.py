@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from benchrack import preprocessing
 from benchrack.cache import Cache
 from benchrack.errors import CorruptImageError, DatasetError
-from benchrack.processors import usable_cores
+from benchrack.machine.processors import usable_cores
 from benchrack.vocabulary.datasets import Sample, Split
 from benchrack.vocabulary.models import Model
 

@@ -11,8 +11,8 @@ from benchrack import pytest_nodes, pytest_options
 from benchrack.bench import Bench
 from benchrack.executors import Executor, InProcess, Setup, Worker
 from benchrack.flattening import flatten
+from benchrack.machine.placement import alone
 from benchrack.metering import Idle, measure_idle, open_meters
-from benchrack.placement import alone
 from benchrack.pytest_cases import conftests_of
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain

@@ -10,12 +10,12 @@ import pytest
 
 from benchrack import pytest_nodes, pytest_options
 from benchrack.bench import Bench
-from benchrack.devices import resolve
 from benchrack.errors import UnsupportedError
 from benchrack.eta import Eta
 from benchrack.executors import Executor
 from benchrack.hardware.detection import detect
-from benchrack.placement import capacity
+from benchrack.machine.devices import resolve
+from benchrack.machine.placement import capacity
 from benchrack.progress import ProgressLine, terminal_stream
 from benchrack.pytest_cases import Planned, registry_of, sweep_of
 from benchrack.pytest_executors import executor_of

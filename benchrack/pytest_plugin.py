@@ -22,13 +22,13 @@ from benchrack import (
     pytest_replay,
     pytest_without_benchmark,
 )
-from benchrack.devices import count_as_nvml
 from benchrack.errors import (
     BenchrackError,
     OutOfMemoryError,
     UnsupportedError,
 )
-from benchrack.memory import smaller_did_not_fit
+from benchrack.machine.devices import count_as_nvml
+from benchrack.machine.memory import smaller_did_not_fit
 from benchrack.progress import position
 from benchrack.pytest_cases import (
     CASES,

@@ -9,8 +9,8 @@ from contextlib import closing, suppress
 from benchrack import scenarios
 from benchrack.bench import Bench
 from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
-from benchrack.gauges import peak_share
-from benchrack.memory import ran_out
+from benchrack.machine.gauges import peak_share
+from benchrack.machine.memory import ran_out
 from benchrack.peak import share_of_peak
 from benchrack.peers import prepared_by_all
 from benchrack.validity import judge

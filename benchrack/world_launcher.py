@@ -18,8 +18,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from benchrack.placement import Place
-from benchrack.processors import physical_cores
+from benchrack.machine.placement import Place
+from benchrack.machine.processors import physical_cores
 from benchrack.world_failures import readable
 from benchrack.world_part import WorldPart
 from benchrack.world_rank import main as rank_main

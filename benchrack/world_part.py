@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchrack.flattening import flatten, unflatten
-from benchrack.placement import Place
+from benchrack.machine.placement import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

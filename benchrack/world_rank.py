@@ -21,14 +21,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from benchrack import placement, running
+from benchrack import running
 from benchrack.bench import Bench
 from benchrack.errors import PeerLostError
 from benchrack.flattening import unflatten
-from benchrack.gauges import limit_host_memory
-from benchrack.memory import GIB
+from benchrack.machine import placement
+from benchrack.machine.gauges import limit_host_memory
+from benchrack.machine.memory import GIB
+from benchrack.machine.placement import Place
 from benchrack.peers import Failure, PeersError
-from benchrack.placement import Place
 from benchrack.progress import silent
 from benchrack.records.record import to_record
 from benchrack.vocabulary.cases import Case

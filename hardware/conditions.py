@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from benchrack import processors
 from benchrack.hardware.detection import Card, Machine
-from benchrack.surroundings import cpu_times, foreign_share, resolution
+from benchrack.machine import processors
+from benchrack.machine.surroundings import cpu_times, foreign_share, resolution
 from benchrack.validity import HARMLESS_THROTTLING
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchrack import nvml, processors
+from benchrack.machine import nvml, processors
 from benchrack.vocabulary.descriptors import Accelerator, Server, match
 
 NVIDIA = "10de"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchrack.errors import UnsupportedError
-from benchrack.processors import INTEGER_DOT_PRODUCT, instruction_sets
+from benchrack.machine.processors import INTEGER_DOT_PRODUCT, instruction_sets
 from benchrack.vocabulary.backends import PrepareRequest
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.models import LoadedModel

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchrack import hookimpl
 from benchrack.errors import OutOfMemoryError, UnsupportedError
+from benchrack.machine.processors import HALF_PRECISION, INTEGER_DOT_PRODUCT, strongest
 from benchrack.plugins.backends import onnx_graphs, onnxruntime_libraries, tensorrt_engines
 from benchrack.plugins.backends.cuda_libraries import loaded_versions
 from benchrack.plugins.backends.onnxruntime_profile import Profile, read_profile
@@ -24,7 +25,6 @@ from benchrack.plugins.backends.onnxruntime_support import (
     runs_as,
     unsupported,
 )
-from benchrack.processors import HALF_PRECISION, INTEGER_DOT_PRODUCT, strongest
 from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.models import LoadedModel

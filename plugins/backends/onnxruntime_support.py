@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, metadata, version
 
 from benchrack.hardware.compatibility import tensorrt_for
 from benchrack.hardware.installed import remedy_on, unsupported_on
+from benchrack.machine.processors import INTEGER_DOT_PRODUCT, instruction_sets, strongest
 from benchrack.plugins.backends import onnxruntime_libraries
-from benchrack.processors import INTEGER_DOT_PRODUCT, instruction_sets, strongest
 from benchrack.vocabulary.devices import Device
 
 CPU, CUDA, TENSORRT = (f"{p}ExecutionProvider" for p in ("CPU", "CUDA", "Tensorrt"))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from benchrack import hookimpl
 from benchrack.errors import OutOfMemoryError, UnsupportedError
 from benchrack.hardware.installed import remedy_on, unsupported_on
+from benchrack.machine.processors import instruction_sets
 from benchrack.plugins.backends.cuda_libraries import loaded_versions
-from benchrack.processors import instruction_sets
 from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.models import LoadedModel

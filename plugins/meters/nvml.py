@@ -14,9 +14,9 @@ from contextlib import suppress
 from typing import Any
 
 import benchrack
-from benchrack import nvml
 from benchrack.energy import Tick, total
 from benchrack.errors import UnsupportedError
+from benchrack.machine import nvml
 from benchrack.plugins.meters.nvml_card import Card
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import (

@@ -15,9 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from benchrack import energy, nvml
+from benchrack import energy
 from benchrack.energy import Tick
 from benchrack.errors import UnsupportedError
+from benchrack.machine import nvml
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Method, WaitableClock
 

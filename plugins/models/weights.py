@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchrack.errors import WeightsError
-from benchrack.memory import ran_out
+from benchrack.machine.memory import ran_out
 from benchrack.vocabulary.models import LoadedModel, Preprocessing
 
 if TYPE_CHECKING:

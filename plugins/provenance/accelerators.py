@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 import benchrack
-from benchrack import nvml
 from benchrack.errors import UnsupportedError
+from benchrack.machine import nvml
 from benchrack.vocabulary.provenance import Provenance, hashed
 
 

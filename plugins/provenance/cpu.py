@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import benchrack
-from benchrack import processors
+from benchrack.machine import processors
 from benchrack.plugins.provenance.files import fields, number, text
 from benchrack.vocabulary.provenance import Provenance
 

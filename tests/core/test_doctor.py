@@ -9,10 +9,11 @@ import sys
 import pytest
 from fakes import laboratory, nvml
 
-from benchrack import placement, validity
+from benchrack import validity
 from benchrack.doctor import render, run_doctor
 from benchrack.errors import DeviceError, SweepError, UnsupportedError
 from benchrack.hardware import descriptors
+from benchrack.machine import placement
 from benchrack.registry.loading import Problem
 from benchrack.vocabulary.descriptors import Accelerator, Server
 from benchrack.vocabulary.meters import Meter

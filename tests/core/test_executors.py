@@ -18,7 +18,7 @@ from benchrack.errors import (
 )
 from benchrack.executors import Setup, Worker
 from benchrack.flattening import flatten
-from benchrack.placement import Place
+from benchrack.machine.placement import Place
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings

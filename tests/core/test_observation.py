@@ -12,11 +12,11 @@ import laboratory as lab
 from fakes import nvml
 from fakes.power import PowerTrace
 
+from benchrack.machine.surroundings import CpuTimes
 from benchrack.metering import Idle, Opened, open_meters
 from benchrack.plugins.meters.nvml import benchrack_meters
 from benchrack.records.record import from_record, to_record
 from benchrack.running import run_case
-from benchrack.surroundings import CpuTimes
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 

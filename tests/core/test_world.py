@@ -17,7 +17,7 @@ from benchrack.errors import (
     WorkerError,
 )
 from benchrack.executors import Setup, Worker
-from benchrack.processors import usable_cores
+from benchrack.machine.processors import usable_cores
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.world import World

@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchrack import placement, pytest_executors, pytest_opening, world, world_rank
+from benchrack import pytest_executors, pytest_opening, world, world_rank
 from benchrack.executors import Setup
+from benchrack.machine import placement
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings

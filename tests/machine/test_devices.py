@@ -12,10 +12,10 @@ from fakes import nvml
 sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
 import laboratory as lab
 
-from benchrack.devices import CPU, resolve
 from benchrack.errors import DeviceError
 from benchrack.flattening import flatten, unflatten
 from benchrack.hardware import descriptors
+from benchrack.machine.devices import CPU, resolve
 from benchrack.vocabulary.descriptors import Accelerator
 from benchrack.vocabulary.devices import Device
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchrack import nvml
 from benchrack.errors import UnsupportedError
 from benchrack.flattening import part
-from benchrack.processors import (
+from benchrack.machine import nvml
+from benchrack.machine.processors import (
     allowed_cpus,
     cpu_list,
     numa_nodes,

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchrack import nvml
 from benchrack.errors import UnsupportedError
-from benchrack.processors import allowed_cpus, usable_cores
+from benchrack.machine import nvml
+from benchrack.machine.processors import allowed_cpus, usable_cores
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.results import Surroundings
 

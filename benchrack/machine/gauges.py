@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchrack import nvml
 from benchrack.errors import UnsupportedError
+from benchrack.machine import nvml
 from benchrack.vocabulary.devices import Device
 
 ROOT = Path("/")

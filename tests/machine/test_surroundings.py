@@ -8,7 +8,7 @@ import time
 import pytest
 from fakes import nvml
 
-from benchrack.surroundings import (
+from benchrack.machine.surroundings import (
     CpuTimes,
     cpu_times,
     foreign_share,

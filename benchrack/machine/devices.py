@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from benchrack import nvml
 from benchrack.errors import DeviceError, UnsupportedError
+from benchrack.machine import nvml
 from benchrack.vocabulary.devices import Device
 
 CPU = Device(kind="cpu", name="cpu")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from fakes import nvml as fake
 
-from benchrack import placement
 from benchrack.errors import UnsupportedError
-from benchrack.placement import alone, bind, places, ranges, sysfs_address
-from benchrack.processors import cgroup_quota, cpu_list, physical_cores
+from benchrack.machine import placement
+from benchrack.machine.placement import alone, bind, places, ranges, sysfs_address
+from benchrack.machine.processors import cgroup_quota, cpu_list, physical_cores
 from benchrack.vocabulary.devices import Device
 
 CPU = Device(kind="cpu", name="cpu")

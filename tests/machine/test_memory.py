@@ -11,10 +11,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
 import laboratory as lab
 from fakes import nvml
 
-from benchrack import gauges, memory
 from benchrack.errors import OutOfMemoryError
-from benchrack.gauges import CardGauge, HostGauge, available, gauge_of, peak_share
-from benchrack.memory import GIB, Prediction, predict, probes, ran_out, require_room
+from benchrack.machine import gauges, memory
+from benchrack.machine.gauges import CardGauge, HostGauge, available, gauge_of, peak_share
+from benchrack.machine.memory import GIB, Prediction, predict, probes, ran_out, require_room
 from benchrack.running import run_case
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
@@ -241,7 +241,7 @@ def test_a_card_is_read_by_its_uuid(monkeypatch):
 
 
 LIMITED = """
-from benchrack.gauges import limit_host_memory
+from benchrack.machine.gauges import limit_host_memory
 allowed = limit_host_memory({limit})
 try:
     block = bytearray({size})
@@ -274,7 +274,7 @@ def test_beyond_the_limit_memory_is_refused(limit, size, expected):
 
 
 def test_several_processes_share_what_is_available():
-    told = "from benchrack.gauges import limit_host_memory; print(limit_host_memory(sharers={}))"
+    told = "from benchrack.machine.gauges import limit_host_memory; print(limit_host_memory(sharers={}))"
     alone, four = (
         int(subprocess.check_output([sys.executable, "-c", told.format(n)])) for n in (1, 4)
     )
@@ -282,7 +282,7 @@ def test_several_processes_share_what_is_available():
 
 
 def test_several_processes_share_what_they_are_told():
-    told = "from benchrack.gauges import limit_host_memory; print(limit_host_memory(8 << 30, {}))"
+    told = "from benchrack.machine.gauges import limit_host_memory; print(limit_host_memory(8 << 30, {}))"
     for sharers in (1, 4):
         allowed = subprocess.check_output([sys.executable, "-c", told.format(sharers)])
         assert int(allowed) == (8 << 30) // sharers
