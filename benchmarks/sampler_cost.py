@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from fakes import nvml
 
-from benchrack.metering import window
+from benchrack.energy.metering import window
 from benchrack.plugins.meters.nvml import NvmlMeter
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import SystemClock

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from benchrack import inputs
 from benchrack.cache import Cache
+from benchrack.energy.metering import Idle, Opened
 from benchrack.errors import UnsupportedError
 from benchrack.machine.gauges import Gauge, gauge_of
 from benchrack.machine.processors import last_level_cache_bytes, usable_cores
 from benchrack.machine.surroundings import CpuTimes, cpu_times
 from benchrack.measurement import Clock
-from benchrack.metering import Idle, Opened
 from benchrack.peers import ALONE, Peers
 from benchrack.progress import Progress, silent
 from benchrack.registry.registry import Registry

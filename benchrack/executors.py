@@ -21,6 +21,7 @@ from typing import IO, Any, Protocol
 
 from benchrack import errors
 from benchrack.bench import Bench
+from benchrack.energy.metering import Idle
 from benchrack.errors import (
     BenchrackError,
     OutOfMemoryError,
@@ -30,7 +31,6 @@ from benchrack.errors import (
 )
 from benchrack.flattening import flatten
 from benchrack.machine.memory import ran_out
-from benchrack.metering import Idle
 from benchrack.progress import Progress, silent
 from benchrack.records.record import from_record
 from benchrack.running import run_case

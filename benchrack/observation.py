@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 
 from benchrack import measurement
 from benchrack.bench import Bench
+from benchrack.energy.metering import Window
+from benchrack.energy.power import power_of
 from benchrack.machine.surroundings import Watch, watched
-from benchrack.metering import Window
-from benchrack.power import power_of
 from benchrack.rotation import Rotation
 from benchrack.vocabulary import results
 from benchrack.vocabulary.backends import Session

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 
-from benchrack.energy import BUSY
+from benchrack.energy.integrals import BUSY
 from benchrack.peak import bound, share_of_peak
 from benchrack.statistics import trends
 from benchrack.statistics.interval import Interval

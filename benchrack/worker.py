@@ -21,11 +21,11 @@ from typing import Any
 
 from benchrack.bench import Bench
 from benchrack.cache import Cache
+from benchrack.energy.metering import Idle, open_meters
 from benchrack.flattening import unflatten
 from benchrack.machine.gauges import limit_host_memory
 from benchrack.machine.memory import GIB
 from benchrack.machine.placement import Place, bind
-from benchrack.metering import Idle, open_meters
 from benchrack.records.record import to_record
 from benchrack.registry.registry import load_registry
 from benchrack.running import run_case, settle

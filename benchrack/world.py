@@ -19,11 +19,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
+from benchrack.energy.metering import Idle
 from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
 from benchrack.executors import Alarm, Executor, Setup, Worker
 from benchrack.joining import interface_of
 from benchrack.machine.placement import places
-from benchrack.metering import Idle
 from benchrack.progress import Progress, silent
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device

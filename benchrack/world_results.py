@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchrack.energy import images_per_j
+from benchrack.energy.integrals import images_per_j
 from benchrack.errors import BenchrackError, DatasetError, WeightsError
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.results import Measurement, OutputCheck, Power, Surroundings, World

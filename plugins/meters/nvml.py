@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 import benchrack
-from benchrack.energy import Tick, total
+from benchrack.energy.integrals import Tick, total
 from benchrack.errors import UnsupportedError
 from benchrack.machine import nvml
 from benchrack.plugins.meters.nvml_card import Card

@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from benchrack import energy
-from benchrack.energy import Tick
+from benchrack.energy import integrals
+from benchrack.energy.integrals import Tick
 from benchrack.errors import UnsupportedError
 from benchrack.machine import nvml
 from benchrack.vocabulary.devices import Device
@@ -42,7 +42,7 @@ class Result:
 class Card:
     """How one card is read, and what was seen of it since the window began.
 
-    Raises UnsupportedError where it tells neither power nor energy, or is split into parts.
+    Raises UnsupportedError where it tells neither power nor integrals, or is split into parts.
     """
 
     def __init__(self, library: Any, handle: Any, device: Device, clock: WaitableClock) -> None:
@@ -225,19 +225,19 @@ class Card:
         if self.lost is not None:
             return Result()
         window = (self._seen_s(method), self.power_w, start_s, stop_s)
-        sampled_j = energy.trapezoid(*window) if self.times_s else None
+        sampled_j = integrals.trapezoid(*window) if self.times_s else None
         if method == "counter":
             return self._counted(start_s, stop_s, sampled_j)
         if sampled_j is None:
             return Result()
-        uncertainty_j = energy.sampled_uncertainty(*window, lag_s=self.sensor_period_s)
+        uncertainty_j = integrals.sampled_uncertainty(*window, lag_s=self.sensor_period_s)
         return Result(sampled_j, uncertainty_j + self._unseen_pulses(start_s, stop_s))
 
     def _unseen_pulses(self, start_s: float, stop_s: float) -> float:
         """In joules; nothing where the card does not tell for how much of the time it was busy."""
         if "utilisation" not in self.seen:
             return 0.0
-        return energy.pulses_uncertainty(
+        return integrals.pulses_uncertainty(
             self.power_w,
             stop_s - start_s,
             busy_share=statistics.median(self.seen["utilisation"]),
@@ -256,12 +256,12 @@ class Card:
             return Result(sampled_energy_j=sampled_j)
         counted_w = (last.energy_j - first.energy_j) / max(stop_s - start_s, self.sensor_period_s)
         powers_w = self.power_w or [counted_w]
-        energy_j = energy.energy_at(last, stop_s, powers_w[-1]) - energy.energy_at(
+        energy_j = integrals.energy_at(last, stop_s, powers_w[-1]) - integrals.energy_at(
             first, start_s, powers_w[0]
         )
         # Without samples nothing is known of how the power moved: anything down to nothing.
         spread_w = max(powers_w) - min(self.power_w or [0.0])
-        uncertainty_j = energy.counter_uncertainty(
+        uncertainty_j = integrals.counter_uncertainty(
             first, last, start_s, stop_s, power_w=max(powers_w), spread_w=spread_w
         )
         return Result(energy_j, uncertainty_j, sampled_j)

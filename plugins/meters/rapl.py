@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import benchrack
-from benchrack import energy
+from benchrack.energy import integrals
 from benchrack.errors import UnsupportedError
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import (
@@ -59,7 +59,7 @@ class Zone:
             return
         before_j = self.energy_j[-1] if self.energy_j else 0.0
         before_uj = counted_uj if self._last_uj is None else self._last_uj
-        step_uj = energy.wrapped_difference(before_uj, counted_uj, self._range_uj)
+        step_uj = integrals.wrapped_difference(before_uj, counted_uj, self._range_uj)
         self.times_s.append(now_s)
         self.energy_j.append(before_j + step_uj / 1e6)
         self._last_uj = counted_uj
@@ -68,8 +68,8 @@ class Zone:
         """Energy between two times, in joules; the edges lie between samples."""
         if self.fault is not None or len(self.times_s) < 2:
             return None
-        at_start_j = energy.value_at(self.times_s, self.energy_j, start_s)
-        return energy.value_at(self.times_s, self.energy_j, stop_s) - at_start_j
+        at_start_j = integrals.value_at(self.times_s, self.energy_j, start_s)
+        return integrals.value_at(self.times_s, self.energy_j, stop_s) - at_start_j
 
     def highest_power_w(self) -> float:
         """The highest power between two samples."""

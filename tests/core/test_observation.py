@@ -12,8 +12,8 @@ import laboratory as lab
 from fakes import nvml
 from fakes.power import PowerTrace
 
+from benchrack.energy.metering import Idle, Opened, open_meters
 from benchrack.machine.surroundings import CpuTimes
-from benchrack.metering import Idle, Opened, open_meters
 from benchrack.plugins.meters.nvml import benchrack_meters
 from benchrack.records.record import from_record, to_record
 from benchrack.running import run_case

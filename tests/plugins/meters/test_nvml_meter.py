@@ -9,9 +9,9 @@ import pytest
 from fakes import nvml
 from fakes.power import FakeClock, PowerTrace, Sensor, idle_ramp_plateau
 
+from benchrack.energy.metering import measure_idle, open_meters, window
 from benchrack.errors import UnsupportedError
 from benchrack.machine.nvml import throttle_reasons
-from benchrack.metering import measure_idle, open_meters, window
 from benchrack.plugins.meters.nvml import benchrack_meters, open_nvml, watch
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import minimum_window_s

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from fakes.power import FakeClock
 
+from benchrack.energy.metering import measure_idle, open_meters, window
 from benchrack.errors import UnsupportedError
-from benchrack.metering import measure_idle, open_meters, window
 from benchrack.plugins.meters import rapl
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Meter

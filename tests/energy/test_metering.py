@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from fakes.power import FakeClock
 
+from benchrack.energy.metering import Idle, Opened, Window, measure_idle, open_meters, window
+from benchrack.energy.power import power_of
+from benchrack.energy.sampler import Sampler
 from benchrack.errors import UnsupportedError
 from benchrack.flattening import flatten, unflatten
-from benchrack.metering import Idle, Opened, Window, measure_idle, open_meters, window
-from benchrack.power import power_of
 from benchrack.registry.registry import load_registry
-from benchrack.sampler import Sampler
 from benchrack.vocabulary.meters import Conditions, Meter, Reading
 from benchrack.vocabulary.results import Power
 

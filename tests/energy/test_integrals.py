@@ -7,7 +7,7 @@ import random
 import pytest
 from fakes.power import TRACES, PowerTrace, recorded
 
-from benchrack.energy import (
+from benchrack.energy.integrals import (
     UNSEEN_RIPPLE,
     Tick,
     counter_uncertainty,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from benchrack.energy import all_known, images_per_j, total
-from benchrack.metering import Idle, Opened, Window
+from benchrack.energy.integrals import all_known, images_per_j, total
+from benchrack.energy.metering import Idle, Opened, Window
 from benchrack.vocabulary.meters import Conditions, Domain, Reading, of_domains
 from benchrack.vocabulary.results import Power
 

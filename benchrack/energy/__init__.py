@@ -1,0 +1,1 @@
+"""Meters beside a measurement: samples, integrals, windows, uncertainty. It imports the vocabulary."""
