@@ -27,11 +27,11 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
-from benchrack import measurement
 from benchrack.bench import Bench
 from benchrack.machine.surroundings import cpu_times, foreign_share
 from benchrack.registry.registry import load_registry
-from benchrack.rotation import Rotation, rotation
+from benchrack.timing import rounds
+from benchrack.timing.rotation import Rotation, rotation
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings
@@ -55,7 +55,7 @@ def case(backend: str, batch_size: int) -> Case:
 
 def reported(bench: Bench, batches: Rotation, batch_size: int, batch_s: float) -> float:
     """Images per second as Benchrack reports them."""
-    rounds = measurement.measure_rounds(
+    rounds = rounds.measure_rounds(
         batches.step, batches.session.synchronize, bench.settings, bench.clock, batch_s
     )
     return batch_size / rounds.assessment.interval.value
@@ -91,9 +91,7 @@ def pairs(name: str, ours: Side, theirs: Side, count: int) -> None:
 
 def warmed(bench: Bench, batches: Rotation) -> float:
     """Seconds a batch, once it is steady."""
-    warmup = measurement.warm_up(
-        batches.step, batches.session.synchronize, bench.settings, bench.clock
-    )
+    warmup = rounds.warm_up(batches.step, batches.session.synchronize, bench.settings, bench.clock)
     return warmup.batch_s
 
 

@@ -15,10 +15,10 @@ from benchrack.errors import UnsupportedError
 from benchrack.machine.gauges import Gauge, gauge_of
 from benchrack.machine.processors import last_level_cache_bytes, usable_cores
 from benchrack.machine.surroundings import CpuTimes, cpu_times
-from benchrack.measurement import Clock
-from benchrack.peers import ALONE, Peers
 from benchrack.progress import Progress, silent
 from benchrack.registry.registry import Registry
+from benchrack.timing.ranks import ALONE, Peers
+from benchrack.timing.rounds import Clock
 from benchrack.vocabulary.backends import Backend, PrepareRequest, Session
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.datasets import Dataset, Split

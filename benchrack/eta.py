@@ -24,8 +24,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from benchrack.errors import UnsupportedError
-from benchrack.measurement import MINIMUM_ROUNDS, Clock
 from benchrack.statistics.order_statistics import median_interval
+from benchrack.timing.rounds import MINIMUM_ROUNDS, Clock
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement
 from benchrack.vocabulary.settings import Settings

@@ -10,7 +10,7 @@ from benchrack.bench import Bench
 from benchrack.machine import memory
 from benchrack.machine.gauges import Gauge
 from benchrack.machine.memory import GIB, Prediction
-from benchrack.rotation import Rotation
+from benchrack.timing.rotation import Rotation
 from benchrack.vocabulary import results
 from benchrack.vocabulary.backends import Session
 from benchrack.vocabulary.cases import Case

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from contextlib import AbstractContextManager
 
-from benchrack import measurement
 from benchrack.bench import Bench
 from benchrack.energy.metering import Window
 from benchrack.energy.power import power_of
 from benchrack.machine.surroundings import Watch, watched
-from benchrack.rotation import Rotation
+from benchrack.timing.rotation import Rotation
 from benchrack.vocabulary import results
 from benchrack.vocabulary.backends import Session
 
@@ -44,7 +43,7 @@ def power(
         )
         with opened.window() as longer_window:
             before = batches.steps
-            measurement.measure_rounds(
+            rounds.measure_rounds(
                 batches.step,
                 batches.session.synchronize,
                 longer,

@@ -12,7 +12,7 @@ from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
 from benchrack.machine.gauges import peak_share
 from benchrack.machine.memory import ran_out
 from benchrack.peak import share_of_peak
-from benchrack.peers import prepared_by_all
+from benchrack.timing.ranks import prepared_by_all
 from benchrack.validity import judge
 from benchrack.vocabulary.backends import Session
 from benchrack.vocabulary.cases import Case

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from benchrack import evaluation, measurement, observation, reference
+from benchrack import evaluation, observation, reference
 from benchrack.bench import Bench
 from benchrack.footprint import follow, remember
-from benchrack.parts import parts_of, unsynchronised_share
-from benchrack.rotation import Rotation, batches_of, rotation
 from benchrack.statistics.blocks import percentile
 from benchrack.statistics.interval import Interval
+from benchrack.timing import rounds
+from benchrack.timing.parts import parts_of, unsynchronised_share
+from benchrack.timing.rotation import Rotation, batches_of, rotation
 from benchrack.vocabulary import results
 from benchrack.vocabulary.backends import Session
 from benchrack.vocabulary.cases import Case
@@ -35,7 +36,7 @@ def throughput(bench: Bench, case: Case, session: Session) -> Findings:
     follower = follow(bench, case, session)
     batches = rotation(bench, case, session)
     bench.progress("warming up")
-    warmup = measurement.warm_up(
+    warmup = rounds.warm_up(
         batches.step, session.synchronize, bench.settings, bench.clock, peers=bench.peers
     )
     remember(bench, case, follower, batches)
@@ -43,7 +44,7 @@ def throughput(bench: Bench, case: Case, session: Session) -> Findings:
     bench.progress("measuring")
     with observation.host_watched(bench, session) as watch, bench.meters.window() as metered:
         before = batches.steps
-        rounds = measurement.measure_rounds(
+        rounds = rounds.measure_rounds(
             batches.step,
             session.synchronize,
             bench.settings,
@@ -75,14 +76,14 @@ def latency(bench: Bench, case: Case, session: Session) -> Findings:
     follower = follow(bench, case, session)
     batches = rotation(bench, case, session)
     bench.progress("warming up")
-    warmup = measurement.warm_up(
+    warmup = rounds.warm_up(
         batches.step, session.synchronize, bench.settings, bench.clock, peers=bench.peers
     )
     remember(bench, case, follower, batches)
     footprint = follower.found()
     bench.progress("measuring")
     with observation.host_watched(bench, session) as watch:
-        samples = measurement.measure_singly(
+        samples = rounds.measure_singly(
             batches.step,
             session.synchronize,
             bench.settings,
@@ -160,9 +161,9 @@ def _copies(bench: Bench, case: Case, session: Session) -> dict[str, float]:
 
 def _steadiness(
     batches: Rotation,
-    warmup: measurement.Warmup,
+    warmup: rounds.Warmup,
     unsynchronised: float | None,
-    rounds: measurement.Rounds | None = None,
+    rounds: rounds.Rounds | None = None,
 ) -> results.Steadiness:
     assessment = rounds.assessment if rounds else None
     return results.Steadiness(
@@ -184,7 +185,7 @@ def _steadiness(
     )
 
 
-def _unsynchronised(bench: Bench, batches: Rotation, warmup: measurement.Warmup) -> float | None:
+def _unsynchronised(bench: Bench, batches: Rotation, warmup: rounds.Warmup) -> float | None:
     """What `synchronize` left undone; None where every output is fetched inside the time."""
     if batches.transfer:
         return None

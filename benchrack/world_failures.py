@@ -14,7 +14,7 @@ from typing import Any
 from benchrack import errors
 from benchrack.errors import PeerLostError
 from benchrack.machine.memory import ran_out
-from benchrack.peers import Failure
+from benchrack.timing.ranks import Failure
 from benchrack.world_part import WorldPart
 
 LAST_LINES = 5

@@ -29,9 +29,9 @@ from benchrack.machine import placement
 from benchrack.machine.gauges import limit_host_memory
 from benchrack.machine.memory import GIB
 from benchrack.machine.placement import Place
-from benchrack.peers import Failure, PeersError
 from benchrack.progress import silent
 from benchrack.records.record import to_record
+from benchrack.timing.ranks import Failure, PeersError
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement
 from benchrack.worker import bench_of

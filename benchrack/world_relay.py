@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any, TextIO
 
-from benchrack.peers import Failure
+from benchrack.timing.ranks import Failure
 from benchrack.world_failures import Ended, Reply, cause, late, refusal
 from benchrack.world_part import WorldPart
 from benchrack.world_rank import DUMP

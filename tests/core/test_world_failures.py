@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchrack.peers import Failure
+from benchrack.timing.ranks import Failure
 from benchrack.world_failures import Ended, cause, late, readable, refusal
 from benchrack.world_part import WorldPart
 
@@ -153,12 +153,12 @@ WAITING = """Thread 0x00007f01 (most recent call first):
 Current thread 0x00007f02 (most recent call first):
   File "/site/torch/distributed/distributed_c10d.py", line 2810 in all_reduce
   File "/site/benchrack/world_rank.py", line 61 in most
-  File "/site/benchrack/measurement.py", line 90 in warm_up
+  File "/site/benchrack/timing/rounds.py", line 90 in warm_up
   File "/site/benchrack/world_rank.py", line 130 in _serve
 """
 HANGING = """Thread 0x00007f02 (most recent call first):
   File "/lab/plugin.py", line 19 in convolve
-  File "/site/benchrack/measurement.py", line 90 in warm_up
+  File "/site/benchrack/timing/rounds.py", line 90 in warm_up
   File "/site/benchrack/world_rank.py", line 130 in _serve
 """
 

@@ -22,7 +22,7 @@ class Table:
 
 @dataclass
 class Seat:
-    """One thread's place at a table: benchrack.peers.Peers."""
+    """One thread's place at a table: benchrack.timing.ranks.Peers."""
 
     table: Table
     rank: int

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from benchrack.measurement import measure_rounds, measure_singly, warm_up
+from benchrack.timing.rounds import measure_rounds, measure_singly, warm_up
 from benchrack.vocabulary.settings import Settings
 
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from benchrack.peers import ALONE, Peers, agreed
 from benchrack.statistics import blocks, trends
+from benchrack.timing.ranks import ALONE, Peers, agreed
 from benchrack.vocabulary.settings import Settings
 
 Clock = Callable[[], float]

@@ -9,8 +9,8 @@ from fakes.seats import together
 
 from benchrack import running
 from benchrack.errors import UnsupportedError
-from benchrack.measurement import measure_rounds, measure_singly, warm_up
-from benchrack.peers import ALONE, PeersError, agreed, prepared_by_all
+from benchrack.timing.ranks import ALONE, PeersError, agreed, prepared_by_all
+from benchrack.timing.rounds import measure_rounds, measure_singly, warm_up
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.settings import Settings
 

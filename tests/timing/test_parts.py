@@ -9,7 +9,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
 import laboratory as lab
 
-from benchrack.parts import BATCHES, LEAST_BATCHES, parts_of, unsynchronised_share
+from benchrack.timing.parts import BATCHES, LEAST_BATCHES, parts_of, unsynchronised_share
 
 IMAGES = np.ones((4, *lab.SHAPE), np.float32)
 

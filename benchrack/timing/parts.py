@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchrack.measurement import Clock, collection_held
+from benchrack.timing.rounds import Clock, collection_held
 from benchrack.vocabulary.backends import Session
 
 if TYPE_CHECKING:
