@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from benchrack import inputs
 from benchrack.cache import Cache
+from benchrack.data import inputs
 from benchrack.energy.metering import Idle, Opened
 from benchrack.errors import UnsupportedError
 from benchrack.machine.gauges import Gauge, gauge_of

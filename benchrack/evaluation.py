@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from benchrack import inputs, observation, reference
+from benchrack import observation
 from benchrack.bench import Bench
-from benchrack.comparison import assess_accuracy
+from benchrack.data import inputs, reference
+from benchrack.data.comparison import assess_accuracy
 from benchrack.errors import DatasetError
 from benchrack.vocabulary.backends import Session
 from benchrack.vocabulary.cases import Case

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from benchrack import evaluation, observation, reference
+from benchrack import evaluation, observation
 from benchrack.bench import Bench
+from benchrack.data import reference
 from benchrack.footprint import follow, remember
 from benchrack.statistics.blocks import percentile
 from benchrack.statistics.interval import Interval

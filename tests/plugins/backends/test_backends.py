@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-from benchrack.comparison import check_outputs  # noqa: E402
+from benchrack.data.comparison import check_outputs  # noqa: E402
 from benchrack.errors import UnsupportedError  # noqa: E402
 from benchrack.machine.processors import (
     INTEGER_DOT_PRODUCT,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from benchrack import inputs
 from benchrack.cache import Cache
+from benchrack.data import inputs
 from benchrack.plugins.datasets.digits import open_digits
 from benchrack.plugins.models import digits_cnn, weights
 from benchrack.vocabulary.settings import Settings

@@ -5,8 +5,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from benchrack import inputs
 from benchrack.cache import Cache
+from benchrack.data import inputs
 from benchrack.errors import WeightsError
 from benchrack.plugins.datasets.sample_photos import open_photos
 from benchrack.plugins.models import efficientnet_lite as plugin

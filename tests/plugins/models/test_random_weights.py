@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchrack import inputs
 from benchrack.cache import Cache
+from benchrack.data import inputs
 from benchrack.plugins.datasets import sample_photos
 from benchrack.plugins.models import random_weights, weights
 from benchrack.plugins.models.torchvision import benchrack_models

@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from benchrack import preprocessing
 from benchrack.cache import Cache
+from benchrack.data import preprocessing
 from benchrack.errors import CorruptImageError, DatasetError
 from benchrack.machine.processors import usable_cores
 from benchrack.vocabulary.datasets import Sample, Split

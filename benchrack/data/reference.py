@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchrack.bench import Bench
-from benchrack.comparison import check_outputs
+from benchrack.data.comparison import check_outputs
 from benchrack.vocabulary.backends import Backend, Session
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.models import LoadedModel

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchrack.comparison import assess_accuracy, check_outputs, cosines
+from benchrack.data.comparison import assess_accuracy, check_outputs, cosines
 
 REFERENCE = np.array(
     [[4.0, 0, 0, 0, 0, 0], [0, 4, 0, 0, 0, 0], [0, 0, 4, 0, 0, 0], [0, 0, 0, 4, 0, 0]]

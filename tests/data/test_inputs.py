@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from benchrack import inputs
 from benchrack.cache import Cache
+from benchrack.data import inputs
 from benchrack.errors import CorruptImageError, DatasetError
 from benchrack.vocabulary.datasets import Sample, Split
 from benchrack.vocabulary.models import Model, Preprocessing
