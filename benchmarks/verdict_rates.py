@@ -14,7 +14,7 @@ import tabulate
 from interval_coverage import DRIFTS, PROCESSES, Process, share, stop_rule
 
 from benchrack.statistics.interval import Interval
-from benchrack.validity import judge
+from benchrack.verdict.rules import judge
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement, Preparation, Steadiness

@@ -17,7 +17,7 @@ from benchrack.bench import Bench
 from benchrack.errors import UnsupportedError
 from benchrack.records.journal import Header
 from benchrack.registry.sources import libraries_of, modules_of, versions_of
-from benchrack.validity import judge
+from benchrack.verdict.rules import judge
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement
 

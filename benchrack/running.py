@@ -11,9 +11,9 @@ from benchrack.bench import Bench
 from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
 from benchrack.machine.gauges import peak_share
 from benchrack.machine.memory import ran_out
-from benchrack.peak import share_of_peak
 from benchrack.timing.ranks import prepared_by_all
-from benchrack.validity import judge
+from benchrack.verdict.peak import share_of_peak
+from benchrack.verdict.rules import judge
 from benchrack.vocabulary.backends import Session
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.findings import Findings

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchrack.hardware.detection import Card, Machine
 from benchrack.machine import processors
 from benchrack.machine.surroundings import cpu_times, foreign_share, resolution
-from benchrack.validity import HARMLESS_THROTTLING
+from benchrack.verdict.rules import HARMLESS_THROTTLING
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings
 

@@ -9,12 +9,12 @@ import sys
 import pytest
 from fakes import laboratory, nvml
 
-from benchrack import validity
 from benchrack.doctor import render, run_doctor
 from benchrack.errors import DeviceError, SweepError, UnsupportedError
 from benchrack.hardware import descriptors
 from benchrack.machine import placement
 from benchrack.registry.loading import Problem
+from benchrack.verdict import rules
 from benchrack.vocabulary.descriptors import Accelerator, Server
 from benchrack.vocabulary.meters import Meter
 
@@ -133,7 +133,7 @@ def test_what_will_fall_back_says_so_beside_the_backend(examine):
     report = examine(fp32, int8)
     assert [check.verdict for check in report.backends] == [None, "fell-back: computed in FP32"]
     rule, _, _ = report.backends[1].verdict.partition(":")
-    assert rule in validity.RULES
+    assert rule in rules.RULES
     assert report.exit_code == 0  # it runs
     page = render(report)
     assert "numpy: a matrix product; its rows are not valid, fell-back: computed in FP32" in page

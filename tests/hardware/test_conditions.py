@@ -10,7 +10,7 @@ from fakes import nvml
 
 from benchrack.hardware import conditions
 from benchrack.hardware.detection import Card, Machine, detect
-from benchrack.validity import HARMLESS_THROTTLING
+from benchrack.verdict.rules import HARMLESS_THROTTLING
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings
 

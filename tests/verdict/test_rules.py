@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchrack.peak import share_of_peak
 from benchrack.statistics.interval import Interval
-from benchrack.tolerances import TOLERANCES
-from benchrack.validity import HARMLESS_THROTTLING, RULES, judge
+from benchrack.verdict.peak import share_of_peak
+from benchrack.verdict.rules import HARMLESS_THROTTLING, RULES, judge
+from benchrack.verdict.tolerances import TOLERANCES
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.descriptors import Accelerator, Cited

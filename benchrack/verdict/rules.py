@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Iterator
 
 from benchrack.energy.integrals import BUSY
-from benchrack.peak import bound, share_of_peak
 from benchrack.statistics import trends
 from benchrack.statistics.interval import Interval
-from benchrack.tolerances import tolerance
+from benchrack.verdict.peak import bound, share_of_peak
+from benchrack.verdict.tolerances import tolerance
 from benchrack.vocabulary.descriptors import Accelerator
 from benchrack.vocabulary.results import Measurement
 from benchrack.vocabulary.settings import Settings
