@@ -82,9 +82,9 @@ def doctor(
 
     Exit code 0 when every case of the sweep can run here, on the devices it would use; 1 when not.
     """
+    from benchrack.cases.sweep import parse_numbers
     from benchrack.doctor import render, run_doctor
     from benchrack.registry.registry import load_registry
-    from benchrack.sweep import parse_numbers
 
     found = run_doctor(
         load_registry(disabled=disabled),

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchrack import sweep
 from benchrack.bench import lack, missing
+from benchrack.cases import sweep
 from benchrack.diagnosis import Check, Report, render
 from benchrack.errors import BenchrackError, UnsupportedError
 from benchrack.hardware import conditions, detection

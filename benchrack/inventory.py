@@ -19,7 +19,7 @@ from benchrack.vocabulary.descriptors import Accelerator, Server
 from benchrack.vocabulary.models import Model
 
 if TYPE_CHECKING:
-    from benchrack.sweep import Axes
+    from benchrack.cases.sweep import Axes
 
 T = TypeVar("T")
 
@@ -132,7 +132,7 @@ def _meters(registry: Registry, names: Collection[str]) -> str:
 
 
 def _sweeps(registry: Registry, names: Collection[str]) -> str:
-    from benchrack import sweep
+    from benchrack.cases import sweep
 
     rows = []
     for name in _chosen("sweep", {name: name for name in sweep.built_in()}, names):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
-from benchrack.eta import in_words
+from benchrack.cases.eta import in_words
 
 Progress = Callable[[str], None]
 

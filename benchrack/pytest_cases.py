@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchrack import pytest_options, sweep
+from benchrack import pytest_options
+from benchrack.cases import sweep
 from benchrack.errors import BenchrackError
 from benchrack.registry.registry import Registry, load_registry
 from benchrack.vocabulary.cases import Case, Scenario

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchrack import sweep
+from benchrack.cases import sweep
 from benchrack.errors import SweepError
 from benchrack.vocabulary.cases import SCENARIOS
 from benchrack.vocabulary.settings import Settings

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np  # noqa: F401 - once a process: pytest in pytest would load it again
 import pytest
 
-from benchrack import sweep
+from benchrack.cases import sweep
 from benchrack.records import journal
 from benchrack.reports.records import load
 from benchrack.reports.tables import render_all

@@ -83,7 +83,7 @@ def lab(pytester, monkeypatch):
     pytester.makepyfile(test_suite=SUITE)
     (pytester.path / "mine.toml").write_text(SWEEP)
     invalid = set()
-    monkeypatch.setattr("benchrack.resuming.judge", lambda *_: ())
+    monkeypatch.setattr("benchrack.cases.resuming.judge", lambda *_: ())
     monkeypatch.setattr(
         "benchrack.running.judge",
         lambda m, *_: ("noisy: by order",) if m.case.batch_size in invalid else (),

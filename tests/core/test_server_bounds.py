@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import pytest
 
 from benchrack import pytest_nodes, pytest_opening
+from benchrack.cases.sweep import beyond_server
 from benchrack.hardware.descriptors import built_in
 from benchrack.nodes import Nodes
 from benchrack.pytest_cases import Planned
 from benchrack.pytest_resume import Resumed
-from benchrack.sweep import beyond_server
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.descriptors import Accelerator, Server
 

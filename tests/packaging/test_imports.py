@@ -27,7 +27,7 @@ ALLOWED = {
 
 
 def room(module: str) -> str:
-    """The room of a module's full name, such as `core` for `benchrack.sweep`."""
+    """The room of a module's full name, such as `core` for `benchrack.cases.sweep`."""
     first = module.removeprefix("benchrack").removeprefix(".").split(".")[0]
     if first in FOLDERS:
         return first
@@ -96,7 +96,7 @@ def test_the_walk_sees_what_the_rules_forbid() -> None:
     assert list(imports(tree, functions=False)) == ["torch"]
     assert room("benchrack.cli") == room("benchrack.pytest_plugin") == "outer"
     assert room("benchrack.reports.tables") == "reports"
-    assert room("benchrack") == room("benchrack.sweep") == "core"
+    assert room("benchrack") == room("benchrack.cases.sweep") == "core"
     assert {room(name) for name, _ in modules()} == set(ALLOWED)
 
 

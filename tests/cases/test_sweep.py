@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchrack import sweep
+from benchrack.cases import sweep
 from benchrack.errors import SweepError, UnknownNameError
 from benchrack.registry.registry import load_registry
 from benchrack.vocabulary.settings import Settings

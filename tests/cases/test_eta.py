@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from benchrack.cases.eta import Eta, in_words
 from benchrack.errors import UnsupportedError
-from benchrack.eta import Eta, in_words
 from benchrack.progress import position
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.settings import Settings

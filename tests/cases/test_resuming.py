@@ -12,11 +12,11 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
 import laboratory as lab
 
+from benchrack.cases.resuming import differences, take_over
 from benchrack.errors import UnsupportedError
 from benchrack.flattening import flatten
 from benchrack.records import journal
 from benchrack.records.journal import Header, Journal
-from benchrack.resuming import differences, take_over
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement, OutputCheck, Preparation

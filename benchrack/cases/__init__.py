@@ -1,0 +1,3 @@
+"""Sweep files and options to cases; how long they take; what an earlier run has. It imports the
+registry and what stands above.
+"""
