@@ -30,8 +30,8 @@ from functools import partial
 from benchrack.bench import Bench
 from benchrack.machine.surroundings import cpu_times, foreign_share
 from benchrack.registry.registry import load_registry
-from benchrack.timing import rounds
 from benchrack.timing.rotation import Rotation, rotation
+from benchrack.timing.rounds import measure_rounds, warm_up
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings
@@ -55,7 +55,7 @@ def case(backend: str, batch_size: int) -> Case:
 
 def reported(bench: Bench, batches: Rotation, batch_size: int, batch_s: float) -> float:
     """Images per second as Benchrack reports them."""
-    rounds = rounds.measure_rounds(
+    rounds = measure_rounds(
         batches.step, batches.session.synchronize, bench.settings, bench.clock, batch_s
     )
     return batch_size / rounds.assessment.interval.value
@@ -91,7 +91,7 @@ def pairs(name: str, ours: Side, theirs: Side, count: int) -> None:
 
 def warmed(bench: Bench, batches: Rotation) -> float:
     """Seconds a batch, once it is steady."""
-    warmup = rounds.warm_up(batches.step, batches.session.synchronize, bench.settings, bench.clock)
+    warmup = warm_up(batches.step, batches.session.synchronize, bench.settings, bench.clock)
     return warmup.batch_s
 
 

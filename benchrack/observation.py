@@ -43,7 +43,7 @@ def power(
         )
         with opened.window() as longer_window:
             before = batches.steps
-            rounds.measure_rounds(
+            measure_rounds(
                 batches.step,
                 batches.session.synchronize,
                 longer,

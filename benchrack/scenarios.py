@@ -11,9 +11,9 @@ from benchrack.data import reference
 from benchrack.footprint import follow, remember
 from benchrack.statistics.blocks import percentile
 from benchrack.statistics.interval import Interval
-from benchrack.timing import rounds
 from benchrack.timing.parts import parts_of, unsynchronised_share
 from benchrack.timing.rotation import Rotation, batches_of, rotation
+from benchrack.timing.rounds import Rounds, Warmup, measure_rounds, measure_singly, warm_up
 from benchrack.vocabulary import results
 from benchrack.vocabulary.backends import Session
 from benchrack.vocabulary.cases import Case
@@ -37,7 +37,7 @@ def throughput(bench: Bench, case: Case, session: Session) -> Findings:
     follower = follow(bench, case, session)
     batches = rotation(bench, case, session)
     bench.progress("warming up")
-    warmup = rounds.warm_up(
+    warmup = warm_up(
         batches.step, session.synchronize, bench.settings, bench.clock, peers=bench.peers
     )
     remember(bench, case, follower, batches)
@@ -45,7 +45,7 @@ def throughput(bench: Bench, case: Case, session: Session) -> Findings:
     bench.progress("measuring")
     with observation.host_watched(bench, session) as watch, bench.meters.window() as metered:
         before = batches.steps
-        rounds = rounds.measure_rounds(
+        rounds = measure_rounds(
             batches.step,
             session.synchronize,
             bench.settings,
@@ -77,14 +77,14 @@ def latency(bench: Bench, case: Case, session: Session) -> Findings:
     follower = follow(bench, case, session)
     batches = rotation(bench, case, session)
     bench.progress("warming up")
-    warmup = rounds.warm_up(
+    warmup = warm_up(
         batches.step, session.synchronize, bench.settings, bench.clock, peers=bench.peers
     )
     remember(bench, case, follower, batches)
     footprint = follower.found()
     bench.progress("measuring")
     with observation.host_watched(bench, session) as watch:
-        samples = rounds.measure_singly(
+        samples = measure_singly(
             batches.step,
             session.synchronize,
             bench.settings,
@@ -162,9 +162,9 @@ def _copies(bench: Bench, case: Case, session: Session) -> dict[str, float]:
 
 def _steadiness(
     batches: Rotation,
-    warmup: rounds.Warmup,
+    warmup: Warmup,
     unsynchronised: float | None,
-    rounds: rounds.Rounds | None = None,
+    rounds: Rounds | None = None,
 ) -> results.Steadiness:
     assessment = rounds.assessment if rounds else None
     return results.Steadiness(
@@ -186,7 +186,7 @@ def _steadiness(
     )
 
 
-def _unsynchronised(bench: Bench, batches: Rotation, warmup: rounds.Warmup) -> float | None:
+def _unsynchronised(bench: Bench, batches: Rotation, warmup: Warmup) -> float | None:
     """What `synchronize` left undone; None where every output is fetched inside the time."""
     if batches.transfer:
         return None

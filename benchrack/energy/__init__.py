@@ -1,1 +1,3 @@
-"""Meters beside a measurement: samples, integrals, windows, uncertainty. It imports the vocabulary."""
+"""Meters beside a measurement: samples, integrals, windows, uncertainty. It imports
+the vocabulary.
+"""

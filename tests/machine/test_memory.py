@@ -274,7 +274,7 @@ def test_beyond_the_limit_memory_is_refused(limit, size, expected):
 
 
 def test_several_processes_share_what_is_available():
-    told = "from benchrack.machine.gauges import limit_host_memory; print(limit_host_memory(sharers={}))"
+    told = "from benchrack.machine import gauges; print(gauges.limit_host_memory(sharers={}))"
     alone, four = (
         int(subprocess.check_output([sys.executable, "-c", told.format(n)])) for n in (1, 4)
     )
@@ -282,7 +282,7 @@ def test_several_processes_share_what_is_available():
 
 
 def test_several_processes_share_what_they_are_told():
-    told = "from benchrack.machine.gauges import limit_host_memory; print(limit_host_memory(8 << 30, {}))"
+    told = "from benchrack.machine import gauges; print(gauges.limit_host_memory(8 << 30, {}))"
     for sharers in (1, 4):
         allowed = subprocess.check_output([sys.executable, "-c", told.format(sharers)])
         assert int(allowed) == (8 << 30) // sharers
