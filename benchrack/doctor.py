@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchrack.bench import lack, missing
 from benchrack.cases import sweep
 from benchrack.diagnosis import Check, Report, render
 from benchrack.errors import BenchrackError, UnsupportedError
@@ -18,6 +17,7 @@ from benchrack.hardware import conditions, detection
 from benchrack.hardware.installed import first_version
 from benchrack.machine import devices, placement
 from benchrack.registry.registry import Registry
+from benchrack.scenarios.bench import lack, missing
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.datasets import Dataset

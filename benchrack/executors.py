@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 from benchrack import errors
-from benchrack.bench import Bench
 from benchrack.energy.metering import Idle
 from benchrack.errors import (
     BenchrackError,
@@ -34,6 +33,7 @@ from benchrack.machine.memory import ran_out
 from benchrack.progress import Progress, silent
 from benchrack.records.record import from_record
 from benchrack.running import run_case
+from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain

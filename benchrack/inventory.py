@@ -197,7 +197,7 @@ class _Needs:
     reasons: dict[str, int] = field(default_factory=dict)
 
     def mark(self, provided: Backend | Model | Dataset) -> str:
-        from benchrack.bench import lack
+        from benchrack.scenarios.bench import lack
 
         reason = lack(provided)
         if reason is None:

@@ -8,12 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 import pytest
 
 from benchrack import pytest_nodes, pytest_options
-from benchrack.bench import Bench
 from benchrack.energy.metering import Idle, measure_idle, open_meters
 from benchrack.executors import Executor, InProcess, Setup, Worker
 from benchrack.flattening import flatten
 from benchrack.machine.placement import alone
 from benchrack.pytest_cases import conftests_of
+from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
 from benchrack.world import World

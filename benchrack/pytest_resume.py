@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from benchrack import pytest_options
-from benchrack.bench import Bench
 from benchrack.cases.resuming import TakenOver, take_over
 from benchrack.pytest_cases import Planned
 from benchrack.records.journal import Header
 from benchrack.reports.files import File, read
+from benchrack.scenarios.bench import Bench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

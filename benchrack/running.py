@@ -6,11 +6,11 @@ import dataclasses
 import gc
 from contextlib import closing, suppress
 
-from benchrack import scenarios
-from benchrack.bench import Bench
 from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
 from benchrack.machine.gauges import peak_share
 from benchrack.machine.memory import ran_out
+from benchrack.scenarios import speed
+from benchrack.scenarios.bench import Bench
 from benchrack.timing.ranks import prepared_by_all
 from benchrack.verdict.peak import share_of_peak
 from benchrack.verdict.rules import judge
@@ -43,7 +43,7 @@ def measure(bench: Bench, case: Case) -> tuple[Measurement, Findings]:
     try:
         with closing(_by_all(bench, case)) as session:
             prepare_s = bench.clock() - started
-            found = scenarios.measure(bench, case, session)
+            found = speed.measure(bench, case, session)
             prepared = _prepared(bench, case, session, prepare_s, found.first_batch_s)
     except BenchrackError:
         raise

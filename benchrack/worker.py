@@ -19,7 +19,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchrack.bench import Bench
 from benchrack.cache import Cache
 from benchrack.energy.metering import Idle, open_meters
 from benchrack.flattening import unflatten
@@ -29,6 +28,7 @@ from benchrack.machine.placement import Place, bind
 from benchrack.records.record import to_record
 from benchrack.registry.registry import load_registry
 from benchrack.running import run_case, settle
+from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings

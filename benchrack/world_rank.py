@@ -22,7 +22,6 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from benchrack import running
-from benchrack.bench import Bench
 from benchrack.errors import PeerLostError
 from benchrack.flattening import unflatten
 from benchrack.machine import placement
@@ -31,6 +30,7 @@ from benchrack.machine.memory import GIB
 from benchrack.machine.placement import Place
 from benchrack.progress import silent
 from benchrack.records.record import to_record
+from benchrack.scenarios.bench import Bench
 from benchrack.timing.ranks import Failure, PeersError
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchrack.bench import Bench
 from benchrack.errors import UnsupportedError
 from benchrack.records.journal import Header
 from benchrack.registry.sources import libraries_of, modules_of, versions_of
+from benchrack.scenarios.bench import Bench
 from benchrack.verdict.rules import judge
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement

@@ -9,8 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchrack.bench import Bench
 from benchrack.data.comparison import check_outputs
+from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Backend, Session
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.models import LoadedModel

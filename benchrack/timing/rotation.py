@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchrack.bench import Bench
+from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Session
 from benchrack.vocabulary.cases import Case
 

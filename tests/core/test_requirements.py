@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 from fakes import laboratory
 
-from benchrack.bench import lack, require
 from benchrack.errors import UnsupportedError
+from benchrack.scenarios.bench import lack, require
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 

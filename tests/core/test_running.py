@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
 import laboratory as lab
 
-import benchrack.bench
+import benchrack.scenarios.bench
 from benchrack.errors import CorruptImageError, OutOfMemoryError, UnsupportedError
 from benchrack.records.record import from_record, to_record
 from benchrack.running import run_case, settle
@@ -173,7 +173,7 @@ def test_batches_differ_and_rotate_through_all_inputs(bench):
 
 
 def test_inputs_outgrow_the_cache(bench, monkeypatch):
-    monkeypatch.setattr(benchrack.bench, "last_level_cache_bytes", lambda: 100_000)
+    monkeypatch.setattr(benchrack.scenarios.bench, "last_level_cache_bytes", lambda: 100_000)
     pool = bench.distinct_inputs(case())
     assert pool.nbytes == pytest.approx(200_000, abs=pool[0].nbytes)
     assert len({image.tobytes() for image in pool}) == len(pool)
@@ -183,7 +183,9 @@ def test_of_a_cache_that_nobody_knows_inputs_are_as_many_as_allowed(bench, monke
     """Where the kernel does not tell its size, as where it is larger than `inputs_mib` allows."""
     pools = []
     for cache_bytes in (0, 2**30):
-        monkeypatch.setattr(benchrack.bench, "last_level_cache_bytes", lambda n=cache_bytes: n)
+        monkeypatch.setattr(
+            benchrack.scenarios.bench, "last_level_cache_bytes", lambda n=cache_bytes: n
+        )
         bench._pools.clear()
         pools.append(bench.distinct_inputs(case()))
     assert len(pools[0]) == len(pools[1]) > 500

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from benchrack.bench import Bench
 from benchrack.cache import Cache
 from benchrack.executors import Setup, Worker
 from benchrack.registry.registry import Registry
+from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Backend, Engine
 from benchrack.vocabulary.datasets import Dataset, Sample, Split
 from benchrack.vocabulary.devices import Device

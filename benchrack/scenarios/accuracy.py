@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from benchrack import observation
-from benchrack.bench import Bench
 from benchrack.data import inputs, reference
 from benchrack.data.comparison import assess_accuracy
 from benchrack.errors import DatasetError
+from benchrack.scenarios import observation
+from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Session
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.findings import Findings

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchrack.bench import Bench
 from benchrack.machine import memory
 from benchrack.machine.gauges import Gauge
 from benchrack.machine.memory import GIB, Prediction
+from benchrack.scenarios.bench import Bench
 from benchrack.timing.rotation import Rotation
 from benchrack.vocabulary import results
 from benchrack.vocabulary.backends import Session

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from benchrack import evaluation, observation
-from benchrack.bench import Bench
 from benchrack.data import reference
-from benchrack.footprint import follow, remember
+from benchrack.scenarios import accuracy, observation
+from benchrack.scenarios.bench import Bench
+from benchrack.scenarios.footprint import follow, remember
 from benchrack.statistics.blocks import percentile
 from benchrack.statistics.interval import Interval
 from benchrack.timing.parts import parts_of, unsynchronised_share
@@ -119,7 +119,7 @@ def latency(bench: Bench, case: Case, session: Session) -> Findings:
 SCENARIOS: dict[str, Callable[[Bench, Case, Session], Findings]] = {
     "throughput": throughput,
     "latency": latency,
-    "accuracy": evaluation.accuracy,
+    "accuracy": accuracy.accuracy,
 }
 
 
