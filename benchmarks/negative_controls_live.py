@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 import tabulate
 
+from benchrack.execution.running import run_case
 from benchrack.machine.devices import CPU
 from benchrack.plugins.backends import pytorch
 from benchrack.registry.registry import load_registry
-from benchrack.running import run_case
 from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest, Session
 from benchrack.vocabulary.cases import Case

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from fakes import laboratory
 
-from benchrack.running import run_case
+from benchrack.execution.running import run_case
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.cases import Case, Scenario
 from benchrack.vocabulary.models import LoadedModel

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 
 from benchrack.cache import Cache
-from benchrack.executors import Executor, Setup, Worker
+from benchrack.execution.executors import Executor, Setup, Worker
 from benchrack.machine.devices import CPU
 from benchrack.machine.processors import physical_cores
 from benchrack.vocabulary.cases import Case

@@ -9,7 +9,7 @@ import pytest
 
 from benchrack import pytest_nodes, pytest_options
 from benchrack.energy.metering import Idle, measure_idle, open_meters
-from benchrack.executors import Executor, InProcess, Setup, Worker
+from benchrack.execution.executors import Executor, InProcess, Setup, Worker
 from benchrack.flattening import flatten
 from benchrack.machine.placement import alone
 from benchrack.pytest_cases import conftests_of

@@ -12,11 +12,11 @@ from benchrack import pytest_nodes, pytest_options
 from benchrack.cases.eta import Eta
 from benchrack.cases.sweep import beyond_server
 from benchrack.errors import UnsupportedError
-from benchrack.executors import Executor
+from benchrack.execution.executors import Executor
+from benchrack.execution.progress import ProgressLine, terminal_stream
 from benchrack.hardware.detection import detect
 from benchrack.machine.devices import resolve
 from benchrack.machine.placement import capacity
-from benchrack.progress import ProgressLine, terminal_stream
 from benchrack.pytest_cases import Planned, registry_of, sweep_of
 from benchrack.pytest_executors import executor_of
 from benchrack.pytest_resume import Resumed, resume

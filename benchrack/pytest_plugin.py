@@ -27,9 +27,9 @@ from benchrack.errors import (
     OutOfMemoryError,
     UnsupportedError,
 )
+from benchrack.execution.progress import position
 from benchrack.machine.devices import count_as_nvml
 from benchrack.machine.memory import smaller_did_not_fit
-from benchrack.progress import position
 from benchrack.pytest_cases import (
     CASES,
     REGISTRY,

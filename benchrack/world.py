@@ -21,10 +21,10 @@ from importlib.util import find_spec
 
 from benchrack.energy.metering import Idle
 from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
-from benchrack.executors import Alarm, Executor, Setup, Worker
+from benchrack.execution.executors import Alarm, Executor, Setup, Worker
+from benchrack.execution.progress import Progress, silent
 from benchrack.joining import interface_of
 from benchrack.machine.placement import places
-from benchrack.progress import Progress, silent
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain

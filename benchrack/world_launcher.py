@@ -1,6 +1,6 @@
 """Starts this machine's processes of a world through torch's elastic launcher, and speaks for them.
 
-`python -m benchrack.world_launcher FD` is to `executors.Worker` what `benchrack.worker` is: JSON, a
+`python -m benchrack.world_launcher FD` is to `executors.Worker` what `benchrack.execution.worker` is: JSON, a
 line a message, cases in and records or errors out. When its input ends, it kills its processes and
 ends too.
 """

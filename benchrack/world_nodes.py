@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchrack.errors import NodeError, PeerLostError, UnsupportedError
-from benchrack.executors import error_of
+from benchrack.execution.executors import error_of
+from benchrack.execution.progress import Progress, silent
 from benchrack.flattening import flatten
 from benchrack.link import Connection, Link
 from benchrack.nodes import address_of
-from benchrack.progress import Progress, silent
 from benchrack.records.record import from_record, to_record
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement

@@ -21,20 +21,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from benchrack import running
 from benchrack.errors import PeerLostError
+from benchrack.execution import running
+from benchrack.execution.progress import silent
+from benchrack.execution.worker import bench_of
 from benchrack.flattening import unflatten
 from benchrack.machine import placement
 from benchrack.machine.gauges import limit_host_memory
 from benchrack.machine.memory import GIB
 from benchrack.machine.placement import Place
-from benchrack.progress import silent
 from benchrack.records.record import to_record
 from benchrack.scenarios.bench import Bench
 from benchrack.timing.ranks import Failure, PeersError
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement
-from benchrack.worker import bench_of
 from benchrack.world_hub import Hub, Where
 from benchrack.world_part import WorldPart
 from benchrack.world_results import RankResult, combined, disagreement

@@ -12,10 +12,10 @@ from benchrack.cache import Cache
 from benchrack.data import inputs
 from benchrack.energy.metering import Idle, Opened
 from benchrack.errors import UnsupportedError
+from benchrack.execution.progress import Progress, silent
 from benchrack.machine.gauges import Gauge, gauge_of
 from benchrack.machine.processors import last_level_cache_bytes, usable_cores
 from benchrack.machine.surroundings import CpuTimes, cpu_times
-from benchrack.progress import Progress, silent
 from benchrack.registry.registry import Registry
 from benchrack.timing.ranks import ALONE, Peers
 from benchrack.timing.rounds import Clock

@@ -10,7 +10,7 @@ import pytest
 
 from benchrack.cases.eta import Eta, in_words
 from benchrack.errors import UnsupportedError
-from benchrack.progress import position
+from benchrack.execution.progress import position
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.settings import Settings
 

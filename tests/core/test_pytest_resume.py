@@ -85,7 +85,7 @@ def lab(pytester, monkeypatch):
     invalid = set()
     monkeypatch.setattr("benchrack.cases.resuming.judge", lambda *_: ())
     monkeypatch.setattr(
-        "benchrack.running.judge",
+        "benchrack.execution.running.judge",
         lambda m, *_: ("noisy: by order",) if m.case.batch_size in invalid else (),
     )
 

@@ -16,7 +16,7 @@ from benchrack.errors import (
     UnsupportedError,
     WorkerError,
 )
-from benchrack.executors import Setup, Worker
+from benchrack.execution.executors import Setup, Worker
 from benchrack.machine.processors import usable_cores
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchrack import pytest_executors, pytest_opening, world, world_rank
-from benchrack.executors import Setup
+from benchrack.execution.executors import Setup
 from benchrack.machine import placement
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device

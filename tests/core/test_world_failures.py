@@ -10,7 +10,7 @@ from benchrack.world_failures import Ended, cause, late, readable, refusal
 from benchrack.world_part import WorldPart
 
 TRACEBACK = """Traceback (most recent call last):
-  File "/site/benchrack/running.py", line 40, in measure
+  File "/site/benchrack/execution/running.py", line 40, in measure
     found = scenarios.measure(bench, case, session)
   File "/lab/plugin.py", line 26, in convolve
     raise ZeroDivisionError("a fault")

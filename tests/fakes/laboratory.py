@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchrack.cache import Cache
-from benchrack.executors import Setup, Worker
+from benchrack.execution.executors import Setup, Worker
 from benchrack.registry.registry import Registry
 from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Backend, Engine

@@ -12,10 +12,10 @@ import laboratory as lab
 from fakes import nvml
 
 from benchrack.errors import OutOfMemoryError
+from benchrack.execution.running import run_case
 from benchrack.machine import gauges, memory
 from benchrack.machine.gauges import CardGauge, HostGauge, available, gauge_of, peak_share
 from benchrack.machine.memory import GIB, Prediction, predict, probes, ran_out, require_room
-from benchrack.running import run_case
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.results import Outcome

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchrack.executors import Setup, Worker
+from benchrack.execution.executors import Setup, Worker
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings
 

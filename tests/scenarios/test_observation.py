@@ -13,10 +13,10 @@ from fakes import nvml
 from fakes.power import PowerTrace
 
 from benchrack.energy.metering import Idle, Opened, open_meters
+from benchrack.execution.running import run_case
 from benchrack.machine.surroundings import CpuTimes
 from benchrack.plugins.meters.nvml import benchrack_meters
 from benchrack.records.record import from_record, to_record
-from benchrack.running import run_case
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 

@@ -7,8 +7,8 @@ import pytest
 from fakes import laboratory as lab
 from fakes.seats import together
 
-from benchrack import running
 from benchrack.errors import UnsupportedError
+from benchrack.execution import running
 from benchrack.timing.ranks import ALONE, PeersError, agreed, prepared_by_all
 from benchrack.timing.rounds import measure_rounds, measure_singly, warm_up
 from benchrack.vocabulary.cases import Case

@@ -16,10 +16,10 @@ from fakes import nvml
 from fakes.power import PowerTrace
 
 from benchrack.energy.metering import open_meters
+from benchrack.execution.running import run_case
 from benchrack.hardware.descriptors import built_in
 from benchrack.machine.surroundings import CpuTimes
 from benchrack.plugins.meters.nvml import benchrack_meters
-from benchrack.running import run_case
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 

@@ -14,8 +14,8 @@ import laboratory as lab
 
 import benchrack.scenarios.bench
 from benchrack.errors import CorruptImageError, OutOfMemoryError, UnsupportedError
+from benchrack.execution.running import run_case, settle
 from benchrack.records.record import from_record, to_record
-from benchrack.running import run_case, settle
 from benchrack.vocabulary.cases import Case
 
 

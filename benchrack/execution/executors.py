@@ -28,11 +28,11 @@ from benchrack.errors import (
     TimeLimitError,
     WorkerError,
 )
+from benchrack.execution.progress import Progress, silent
+from benchrack.execution.running import run_case
 from benchrack.flattening import flatten
 from benchrack.machine.memory import ran_out
-from benchrack.progress import Progress, silent
 from benchrack.records.record import from_record
-from benchrack.running import run_case
 from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
@@ -106,7 +106,7 @@ class Worker:
 
     setup: Setup
     # -P: a folder `benchrack` where pytest was called, such as a checkout's, is not the package.
-    command: tuple[str, ...] = (sys.executable, "-P", "-m", "benchrack.worker")
+    command: tuple[str, ...] = (sys.executable, "-P", "-m", "benchrack.execution.worker")
     told: Mapping[str, Any] = field(default_factory=dict)
     grace_s: float = 0.0
     alarms: Sequence[Alarm] = ()

@@ -16,7 +16,7 @@ from benchrack.errors import (
     UnsupportedError,
     WorkerError,
 )
-from benchrack.executors import Setup, Worker
+from benchrack.execution.executors import Setup, Worker
 from benchrack.flattening import flatten
 from benchrack.machine.placement import Place
 from benchrack.vocabulary.cases import Case

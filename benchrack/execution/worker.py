@@ -1,6 +1,6 @@
 """A worker process: reads cases from its standard input and writes what they gave to a pipe.
 
-`python -m benchrack.worker FD`; both ways are JSON, a line a message. The first line sets it up.
+`python -m benchrack.execution.worker FD`; both ways are JSON, a line a message. The first line sets it up.
 It ends when its input does, at once and wherever it is: so no worker outlives its pytest.
 """
 
@@ -21,13 +21,13 @@ from typing import Any
 
 from benchrack.cache import Cache
 from benchrack.energy.metering import Idle, open_meters
+from benchrack.execution.running import run_case, settle
 from benchrack.flattening import unflatten
 from benchrack.machine.gauges import limit_host_memory
 from benchrack.machine.memory import GIB
 from benchrack.machine.placement import Place, bind
 from benchrack.records.record import to_record
 from benchrack.registry.registry import load_registry
-from benchrack.running import run_case, settle
 from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
