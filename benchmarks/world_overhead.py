@@ -27,13 +27,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 
 from benchrack.cache import Cache
+from benchrack.distributed.world import World
 from benchrack.execution.executors import Executor, Setup, Worker
 from benchrack.machine.devices import CPU
 from benchrack.machine.processors import physical_cores
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement
 from benchrack.vocabulary.settings import Settings
-from benchrack.world import World
 
 ROUND_S = 0.1
 BARRIER_LIMIT, START_LIMIT, SCALING_LIMIT, SWEEP_LIMIT = 0.01, 2.0, 1.8, 2.0

@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 import pytest
 
 from benchrack import pytest_nodes, pytest_options
+from benchrack.distributed.world import World
+from benchrack.distributed.world_of_nodes import WorldOfNodes
 from benchrack.energy.metering import Idle, measure_idle, open_meters
 from benchrack.execution.executors import Executor, InProcess, Setup, Worker
 from benchrack.flattening import flatten
@@ -16,8 +18,6 @@ from benchrack.pytest_cases import conftests_of
 from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
-from benchrack.world import World
-from benchrack.world_nodes import WorldOfNodes
 
 
 def executor_of(

@@ -16,12 +16,13 @@ from typing import Any
 
 import pytest
 
-from benchrack import nodes, pytest_options
+from benchrack import pytest_options
+from benchrack.distributed import nodes
+from benchrack.distributed.joining import Meeting
+from benchrack.distributed.link import Link
+from benchrack.distributed.nodes import Nodes
 from benchrack.errors import BenchrackError
 from benchrack.flattening import flatten
-from benchrack.joining import Meeting
-from benchrack.link import Link
-from benchrack.nodes import Nodes
 from benchrack.pytest_cases import Planned, sweep_of
 from benchrack.records.run import Run
 from benchrack.vocabulary.cases import Case

@@ -1,7 +1,7 @@
 """A worker process: reads cases from its standard input and writes what they gave to a pipe.
 
-`python -m benchrack.execution.worker FD`; both ways are JSON, a line a message. The first line sets it up.
-It ends when its input does, at once and wherever it is: so no worker outlives its pytest.
+`python -m benchrack.execution.worker FD`; both ways are JSON, a line a message. The first line sets
+it up. It ends when its input does, at once and wherever it is: so no worker outlives its pytest.
 """
 
 from __future__ import annotations

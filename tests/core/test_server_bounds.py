@@ -6,8 +6,8 @@ import pytest
 
 from benchrack import pytest_nodes, pytest_opening
 from benchrack.cases.sweep import beyond_server
+from benchrack.distributed.nodes import Nodes
 from benchrack.hardware.descriptors import built_in
-from benchrack.nodes import Nodes
 from benchrack.pytest_cases import Planned
 from benchrack.pytest_resume import Resumed
 from benchrack.vocabulary.cases import Case

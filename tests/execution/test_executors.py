@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from fakes import laboratory as lab
 
+from benchrack.distributed.world import World
 from benchrack.errors import (
     OutOfMemoryError,
     PeerLostError,
@@ -22,7 +23,6 @@ from benchrack.machine.placement import Place
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings
-from benchrack.world import World
 
 FAKES = Path(__file__).parents[1] / "fakes"
 

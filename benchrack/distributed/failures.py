@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from benchrack import errors
+from benchrack.distributed.part import WorldPart
 from benchrack.errors import PeerLostError
 from benchrack.machine.memory import ran_out
 from benchrack.timing.ranks import Failure
-from benchrack.world_part import WorldPart
 
 LAST_LINES = 5
 # Lines of a C++ stack, as torch appends them to its errors.

@@ -21,6 +21,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from benchrack.distributed.combining import RankResult, combined, disagreement
+from benchrack.distributed.hub import Hub, Where
+from benchrack.distributed.part import WorldPart
 from benchrack.errors import PeerLostError
 from benchrack.execution import running
 from benchrack.execution.progress import silent
@@ -35,9 +38,6 @@ from benchrack.scenarios.bench import Bench
 from benchrack.timing.ranks import Failure, PeersError
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement
-from benchrack.world_hub import Hub, Where
-from benchrack.world_part import WorldPart
-from benchrack.world_results import RankResult, combined, disagreement
 
 T = TypeVar("T")
 

@@ -4,13 +4,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchrack import pytest_executors, pytest_opening, world, world_rank
+from benchrack import pytest_executors, pytest_opening
+from benchrack.distributed import rank, world
+from benchrack.distributed.part import WorldPart
 from benchrack.execution.executors import Setup
 from benchrack.machine import placement
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings
-from benchrack.world_part import WorldPart
 
 torch = pytest.importorskip("torch")
 
@@ -132,10 +133,8 @@ def served(monkeypatch):
         def next_case():
             raise Enough
 
-        monkeypatch.setattr(world_rank, "bench_of", bench_of)
-        monkeypatch.setattr(
-            world_rank, "_join", lambda part, rank: SimpleNamespace(meet=lambda: None)
-        )
+        monkeypatch.setattr(rank, "bench_of", bench_of)
+        monkeypatch.setattr(rank, "_join", lambda part, rank: SimpleNamespace(meet=lambda: None))
         part = WorldPart(
             size=2, local_size=2, folder="", run_id="", limit_s=1, join_limit_s=1, asked_at=0
         )
@@ -146,7 +145,7 @@ def served(monkeypatch):
             local_rank=local_rank, progress=None, send=lambda message: None, next_case=next_case
         )
         with pytest.raises(Enough):
-            world_rank._serve({}, part, places, launcher)
+            rank._serve({}, part, places, launcher)
         return found
 
     return serve
@@ -169,4 +168,4 @@ def test_a_torch_that_can_not_use_cards_is_its_own_backends_to_tell(monkeypatch)
         raise AssertionError("Torch not compiled with CUDA enabled")
 
     monkeypatch.setattr(torch.cuda, "set_device", fail)
-    world_rank._choose(1)
+    rank._choose(1)

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from benchrack.distributed.combining import RankResult, combined, disagreement
 from benchrack.errors import DatasetError, WeightsError
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.backends import Engine
@@ -16,7 +17,6 @@ from benchrack.vocabulary.results import (
     Preparation,
     Surroundings,
 )
-from benchrack.world_results import RankResult, combined, disagreement
 
 CASE = Case(
     scenario="throughput", model="resnet50", backend="pytorch-fp16", batch_size=8, device_count=2

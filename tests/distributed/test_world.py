@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from fakes import laboratory as lab
 
+from benchrack.distributed.world import World
 from benchrack.errors import (
     OutOfMemoryError,
     TimeLimitError,
@@ -20,7 +21,6 @@ from benchrack.execution.executors import Setup, Worker
 from benchrack.machine.processors import usable_cores
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
-from benchrack.world import World
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(usable_cores() < 2, reason="two processes need two cores")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from benchrack.distributed.failures import Ended, cause, late, readable, refusal
+from benchrack.distributed.part import WorldPart
 from benchrack.timing.ranks import Failure
-from benchrack.world_failures import Ended, cause, late, readable, refusal
-from benchrack.world_part import WorldPart
 
 TRACEBACK = """Traceback (most recent call last):
   File "/site/benchrack/execution/running.py", line 40, in measure
@@ -148,18 +148,18 @@ def test_a_refusal_of_one_names_it(part):
 
 WAITING = """Thread 0x00007f01 (most recent call first):
   File "/lib/python3.11/threading.py", line 327 in wait
-  File "/site/benchrack/world_rank.py", line 190 in _read
+  File "/site/benchrack/distributed/rank.py", line 190 in _read
 
 Current thread 0x00007f02 (most recent call first):
   File "/site/torch/distributed/distributed_c10d.py", line 2810 in all_reduce
-  File "/site/benchrack/world_rank.py", line 61 in most
+  File "/site/benchrack/distributed/rank.py", line 61 in most
   File "/site/benchrack/timing/rounds.py", line 90 in warm_up
-  File "/site/benchrack/world_rank.py", line 130 in _serve
+  File "/site/benchrack/distributed/rank.py", line 130 in _serve
 """
 HANGING = """Thread 0x00007f02 (most recent call first):
   File "/lab/plugin.py", line 19 in convolve
   File "/site/benchrack/timing/rounds.py", line 90 in warm_up
-  File "/site/benchrack/world_rank.py", line 130 in _serve
+  File "/site/benchrack/distributed/rank.py", line 130 in _serve
 """
 
 

@@ -1,7 +1,7 @@
 """Starts this machine's processes of a world through torch's elastic launcher, and speaks for them.
 
-`python -m benchrack.world_launcher FD` is to `executors.Worker` what `benchrack.execution.worker` is: JSON, a
-line a message, cases in and records or errors out. When its input ends, it kills its processes and
+`python -m benchrack.distributed.launcher FD` is to `executors.Worker` what the worker is: JSON, a line a
+message, cases in and records or errors out. When its input ends, it kills its processes and
 ends too.
 """
 
@@ -18,12 +18,12 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
+from benchrack.distributed.failures import readable
+from benchrack.distributed.part import WorldPart
+from benchrack.distributed.rank import main as rank_main
+from benchrack.distributed.relay import Relay
 from benchrack.machine.placement import Place
 from benchrack.machine.processors import physical_cores
-from benchrack.world_failures import readable
-from benchrack.world_part import WorldPart
-from benchrack.world_rank import main as rank_main
-from benchrack.world_relay import Relay
 
 
 def main() -> None:
@@ -92,7 +92,7 @@ def _message(message: Any) -> str:
 def _preload() -> None:
     """Load torch once for all processes, while this one loads it for itself: they are forked from
     the one that did, which touches no card. It ends when this one does."""
-    multiprocessing.set_forkserver_preload(["torch", "benchrack.world_rank"])
+    multiprocessing.set_forkserver_preload(["torch", "benchrack.distributed.rank"])
     multiprocessing.forkserver.ensure_running()
 
 

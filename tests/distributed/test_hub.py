@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from benchrack.distributed.hub import Hub
 from benchrack.errors import PeerLostError
-from benchrack.world_hub import Hub
 
 
 class Board:

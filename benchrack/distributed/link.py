@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from benchrack.distributed.nodes import Nodes, difference
 from benchrack.errors import NodeError
-from benchrack.nodes import Nodes, difference
 
 LINGER_S = 0.2
 LARGEST_BYTES = 1 << 26  # of one message: a record with all its samples is a thousandth of it

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from benchrack import joining, link, nodes
+from benchrack.distributed import joining, link, nodes
+from benchrack.distributed.joining import Meeting, interface_of
+from benchrack.distributed.nodes import Nodes, asked, difference, first_host
 from benchrack.errors import NodeError
-from benchrack.joining import Meeting, interface_of
-from benchrack.nodes import Nodes, asked, difference, first_host
 
 SRUN = {
     "SLURM_STEP_ID": "0",

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchrack.distributed.link import Connection, Link
+from benchrack.distributed.nodes import address_of
+from benchrack.distributed.world import Launch, World
 from benchrack.errors import NodeError, PeerLostError, UnsupportedError
 from benchrack.execution.executors import error_of
 from benchrack.execution.progress import Progress, silent
 from benchrack.flattening import flatten
-from benchrack.link import Connection, Link
-from benchrack.nodes import address_of
 from benchrack.records.record import from_record, to_record
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement
-from benchrack.world import Launch, World
 
 # What the other nodes may take to tell how it went, once one has: to end their processes at most.
 SETTLE_S = 20.0

@@ -19,17 +19,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
+from benchrack.distributed.joining import interface_of
+from benchrack.distributed.part import WorldPart
 from benchrack.energy.metering import Idle
 from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
 from benchrack.execution.executors import Alarm, Executor, Setup, Worker
 from benchrack.execution.progress import Progress, silent
-from benchrack.joining import interface_of
 from benchrack.machine.placement import places
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
 from benchrack.vocabulary.results import Measurement
-from benchrack.world_part import WorldPart
 
 LOOPBACK = "127.0.0.1"
 # What a launcher may take to say which process is late, and to end them all.
@@ -127,7 +127,7 @@ class World:
         )
         self._launcher = Worker(
             dataclasses.replace(self.setup, idle=self.idle.get(local_size, self.setup.idle)),
-            command=(sys.executable, "-P", "-m", "benchrack.world_launcher"),
+            command=(sys.executable, "-P", "-m", "benchrack.distributed.launcher"),
             told={"world": part.told(placed)},
             grace_s=GRACE_S,
             alarms=self.alarms,

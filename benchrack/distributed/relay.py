@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from typing import Any, TextIO
 
+from benchrack.distributed.failures import Ended, Reply, cause, late, refusal
+from benchrack.distributed.part import WorldPart
+from benchrack.distributed.rank import DUMP
 from benchrack.timing.ranks import Failure
-from benchrack.world_failures import Ended, Reply, cause, late, refusal
-from benchrack.world_part import WorldPart
-from benchrack.world_rank import DUMP
 
 SETTLE_S = 2.0  # for the last words of processes that are ending, and for stacks to be written
 GLANCE_S = 0.05
