@@ -19,7 +19,7 @@ LIMIT_S = 3.0
 DOCTOR = """
 from benchrack import devices
 devices.visible_cards = lambda: ()
-from benchrack.doctor import render, run_doctor
+from benchrack.command.doctor import render, run_doctor
 from benchrack.registry import load_registry
 print(render(run_doctor(load_registry())))
 """

@@ -20,8 +20,8 @@ from benchrack.timing.ranks import Failure
 LAST_LINES = 5
 # Lines of a C++ stack, as torch appends them to its errors.
 NOISE = re.compile(r"\s*(frame #\d+|#\d+ |Exception raised from|C\+\+ CapturedTraceback)")
-# A call of the other processes (world_rank.WorldPeers): who is in one waits for somebody else.
-WAITING = re.compile(r'world_rank\.py", line \d+ in (most|gather)\n')
+# A call of the other processes (rank.WorldPeers): who is in one waits for somebody else.
+WAITING = re.compile(r'distributed/rank\.py", line \d+ in (most|gather)\n')
 # As a traceback and as faulthandler write it, innermost last and first.
 FRAME = re.compile(r'File "([^"]*)", line (\d+),? in (\S+)')
 LIBRARY = os.path.dirname(os.__file__)

@@ -1,7 +1,7 @@
 """Starts this machine's processes of a world through torch's elastic launcher, and speaks for them.
 
-`python -m benchrack.distributed.launcher FD` is to `executors.Worker` what the worker is: JSON, a line a
-message, cases in and records or errors out. When its input ends, it kills its processes and
+`python -m benchrack.distributed.launcher FD` is to `executors.Worker` what the worker is: JSON, a
+line a message, cases in and records or errors out. When its input ends, it kills its processes and
 ends too.
 """
 

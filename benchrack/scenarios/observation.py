@@ -10,8 +10,8 @@ from benchrack.energy.power import power_of
 from benchrack.machine.surroundings import Watch, watched
 from benchrack.scenarios.bench import Bench
 from benchrack.timing.rotation import Rotation
-from benchrack.vocabulary import results
 from benchrack.timing.rounds import measure_rounds
+from benchrack.vocabulary import results
 from benchrack.vocabulary.backends import Session
 
 UNREACHABLE = -1.0  # an interval that no rounds have: only the time limit ends them

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchrack import pytest_executors, pytest_opening
 from benchrack.distributed import rank, world
 from benchrack.distributed.part import WorldPart
 from benchrack.execution.executors import Setup
 from benchrack.machine import placement
+from benchrack.pytest_plugin import executors, opening
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings
@@ -89,10 +89,10 @@ def test_idle_power_is_measured_for_each_number_of_cards(monkeypatch):
         opened.append([str(device) for device in devices])
         return SimpleNamespace(meters=len(devices), close=lambda: None)
 
-    monkeypatch.setattr(pytest_executors, "open_meters", open_meters)
-    monkeypatch.setattr(pytest_executors, "measure_idle", lambda meters: f"of {meters}")
+    monkeypatch.setattr(executors, "open_meters", open_meters)
+    monkeypatch.setattr(executors, "measure_idle", lambda meters: f"of {meters}")
     bench = SimpleNamespace(device=CARDS[0], registry=SimpleNamespace(meters={}))
-    found = pytest_executors._idle(bench, CARDS, {1, 2, 4, 8})
+    found = executors._idle(bench, CARDS, {1, 2, 4, 8})
     assert found == {2: "of 2", 4: "of 4"}
     assert opened == [["cuda:0", "cuda:1"], [str(card) for card in CARDS]]
 
@@ -108,7 +108,7 @@ def test_cards_of_a_world_are_compared_by_their_names():
         ((*CARDS[:2], other), ["Tesla P4"]),
         ((Device(kind="cpu", name="cpu"),), ["Xeon"]),
     ):
-        assert pytest_opening._hardware(facts, devices, 2, [case(1), case(4)]) == found
+        assert opening._hardware(facts, devices, 2, [case(1), case(4)]) == found
 
 
 class Enough(Exception):

@@ -92,9 +92,9 @@ def test_only_the_outer_ring_and_the_suites_know_pytest() -> None:
 def test_the_walk_sees_what_the_rules_forbid() -> None:
     code = "import torch\ndef f():\n    from benchrack import cli\n    import numpy.linalg\n"
     tree = ast.parse(code)
-    assert list(imports(tree)) == ["torch", "benchrack.cli", "numpy.linalg"]
+    assert list(imports(tree)) == ["torch", "benchrack.command.cli", "numpy.linalg"]
     assert list(imports(tree, functions=False)) == ["torch"]
-    assert room("benchrack.cli") == room("benchrack.pytest_plugin") == "outer"
+    assert room("benchrack.command.cli") == room("benchrack.pytest_plugin") == "outer"
     assert room("benchrack.reports.tables") == "reports"
     assert room("benchrack") == room("benchrack.cases.sweep") == "core"
     assert {room(name) for name, _ in modules()} == set(ALLOWED)

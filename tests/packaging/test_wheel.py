@@ -55,8 +55,8 @@ def test_installs_nothing_beside_benchrack(names: list[str]) -> None:
 def test_entry_points(installed_wheel: Path) -> None:
     (file,) = installed_wheel.glob("benchrack-*.dist-info/entry_points.txt")
     assert file.read_text("utf-8").split() == [
-        *("[console_scripts]", "benchrack", "=", "benchrack.cli:main"),
-        *("[pytest11]", "benchrack", "=", "benchrack.pytest_entry"),
+        *("[console_scripts]", "benchrack", "=", "benchrack.command.cli:main"),
+        *("[pytest11]", "benchrack", "=", "benchrack.pytest_plugin.entry"),
     ]
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from click.testing import CliRunner
 
-from benchrack.cli import cli
+from benchrack.command.cli import cli
 from benchrack.errors import ResultsError
 from benchrack.reports.cards import cards_table
 from benchrack.reports.records import load

@@ -8,7 +8,7 @@ import itertools
 import pytest
 from click.testing import CliRunner
 
-from benchrack.cli import cli
+from benchrack.command.cli import cli
 from benchrack.errors import ResultsError
 from benchrack.records.journal import Header
 from benchrack.reports.beside import published_tables, relative

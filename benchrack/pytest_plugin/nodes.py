@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from benchrack import pytest_options
 from benchrack.distributed import nodes
 from benchrack.distributed.joining import Meeting
 from benchrack.distributed.link import Link
 from benchrack.distributed.nodes import Nodes
 from benchrack.errors import BenchrackError
 from benchrack.flattening import flatten
-from benchrack.pytest_cases import Planned, sweep_of
+from benchrack.pytest_plugin import options
+from benchrack.pytest_plugin.cases import Planned, sweep_of
 from benchrack.records.run import Run
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.settings import Settings
@@ -39,9 +39,9 @@ def configure(config: pytest.Config) -> None:
     """Which node this is; what only node 0 may write is switched off on the others."""
     try:
         asked = config.stash[NODES] = nodes.asked(
-            pytest_options.text(config, "nnodes"),
-            pytest_options.text(config, "node-rank"),
-            pytest_options.text(config, "rdzv-endpoint"),
+            options.text(config, "nnodes"),
+            options.text(config, "node-rank"),
+            options.text(config, "rdzv-endpoint"),
             os.environ,
         )
     except BenchrackError as error:

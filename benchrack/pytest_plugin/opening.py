@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchrack import pytest_nodes, pytest_options
 from benchrack.cases.eta import Eta
 from benchrack.cases.sweep import beyond_server
 from benchrack.errors import UnsupportedError
@@ -17,9 +16,10 @@ from benchrack.execution.progress import ProgressLine, terminal_stream
 from benchrack.hardware.detection import detect
 from benchrack.machine.devices import resolve
 from benchrack.machine.placement import capacity
-from benchrack.pytest_cases import Planned, registry_of, sweep_of
-from benchrack.pytest_executors import executor_of
-from benchrack.pytest_resume import Resumed, resume
+from benchrack.pytest_plugin import nodes, options
+from benchrack.pytest_plugin.cases import Planned, registry_of, sweep_of
+from benchrack.pytest_plugin.executors import executor_of
+from benchrack.pytest_plugin.resume import Resumed, resume
 from benchrack.records.run import Run, new_header
 from benchrack.registry.sources import code_of, plugins_of, weights_of
 from benchrack.scenarios.bench import Bench
@@ -44,13 +44,13 @@ def open_run(config: pytest.Config, planned: dict[str, Planned]) -> None:
     writer = None if reporter is None else config.get_terminal_writer()
     shown = reporter is not None and reporter.isatty
     config.stash[PROGRESS] = ProgressLine(writer, terminal_stream() if shown else None)
-    devices = resolve(pytest_options.text(config, "device") or "auto")
+    devices = resolve(options.text(config, "device") or "auto")
     bench = Bench(registry=registry, settings=spanned.settings, device=devices[0])
     cases = {plan.case for plan in planned.values()}
     topics = config.stash[TOPICS] = gather(registry.provenance.values())
     facts = flat(topics)
-    hardware = _hardware(facts, devices, pytest_nodes.count(config), cases)
-    nodes = pytest_nodes.agree(
+    hardware = _hardware(facts, devices, nodes.count(config), cases)
+    agreed = nodes.agree(
         config,
         planned,
         {**_same(bench, facts, cases), "hardware": hardware},
@@ -64,14 +64,14 @@ def open_run(config: pytest.Config, planned: dict[str, Planned]) -> None:
             spanned.settings,
             devices,
         ),
-        nodes=tuple(str(node["machine"]) for node in nodes),
+        nodes=tuple(str(node["machine"]) for node in agreed),
         plugins=plugins_of(registry),
         weights=weights_of(case.weights for case in cases),
     )
     resumed = config.stash[RESUMED] = resume(config, header, bench, planned)
     spared = config.stash[SPARED] = _spared(config, bench, planned, resumed)
     run = Run.begin(
-        pytest_options.results_folder(config), dataclasses.replace(header, resumes=resumed.runs)
+        options.results_folder(config), dataclasses.replace(header, resumes=resumed.runs)
     )
     run.plan({nodeid: plan.case for nodeid, plan in planned.items()})
     for nodeid, (status, reason) in spared.items():
@@ -87,7 +87,7 @@ def open_run(config: pytest.Config, planned: dict[str, Planned]) -> None:
         config,
         bench,
         devices,
-        [int(node["capacity"]) for node in nodes],
+        [int(node["capacity"]) for node in agreed],
         {case.device_count for case in cases},
     )
     config.stash[PROGRESS].clear()
@@ -128,13 +128,13 @@ def _spared(
 ) -> dict[str, tuple[str, str]]:
     """The tests that need no measuring, with status and reason, as node 0 knows."""
     found = {nodeid: ("resumed", reason) for nodeid, reason in resumed.reasons.items()}
-    if not pytest_nodes.follows(config):
+    if not nodes.follows(config):
         server, card = _server(bench), bench.card
         for nodeid, plan in planned.items():
-            share = pytest_nodes.share_of(config, plan.case)
+            share = nodes.share_of(config, plan.case)
             if nodeid not in found and (reason := beyond_server(share, server, card)):
                 found[nodeid] = ("unsupported", reason)
-    known = pytest_nodes.as_node_0(config, planned, found)
+    known = nodes.as_node_0(config, planned, found)
     return {nodeid: (status, reason) for nodeid, (status, reason) in known.items()}
 
 

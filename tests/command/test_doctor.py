@@ -9,7 +9,7 @@ import sys
 import pytest
 from fakes import laboratory, nvml
 
-from benchrack.doctor import render, run_doctor
+from benchrack.command.doctor import render, run_doctor
 from benchrack.errors import DeviceError, SweepError, UnsupportedError
 from benchrack.hardware import descriptors
 from benchrack.machine import placement
@@ -339,7 +339,7 @@ def test_without_a_card_no_framework_is_imported_and_the_page_is_one_screen():
         "import sys\n"
         "from benchrack import devices\n"
         "devices.visible_cards = lambda: ()\n"
-        "from benchrack.doctor import render, run_doctor\n"
+        "from benchrack.command.doctor import render, run_doctor\n"
         "from benchrack.registry import load_registry\n"
         "page = render(run_doctor(load_registry(), wait=lambda seconds: None))\n"
         "found = [m for m in ('torch', 'onnxruntime', 'numpy') if m in sys.modules]\n"

@@ -26,11 +26,11 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 def concerns_benchrack(arguments: Iterable[str], directory: Path) -> bool:
     """Whether a call of pytest with these arguments, from this folder, runs Benchrack's suites."""
-    home = Path(__file__).resolve().parents[1]
+    home = Path(__file__).resolve().parents[2]
     checkout = home if (home / "suites").is_dir() and (home / "pyproject.toml").is_file() else None
     if checkout and directory.resolve().is_relative_to(checkout):
         return True
-    inside = checkout or Path(__file__).resolve().parent / "suites"
+    inside = checkout or Path(__file__).resolve().parents[1] / "suites"
     return any(
         argument.startswith(SUITES) or _lies_in(directory / argument.split("::")[0], inside)
         for argument in arguments

@@ -1,6 +1,6 @@
 """The pytest plugin: options, markers, parametrisation, the measuring fixture, what is printed.
 
-Loaded by `benchrack.pytest_entry` for Benchrack's own runs, or with `-p benchrack.pytest_plugin`.
+Loaded by `entry` for Benchrack's own runs, or with `-p benchrack.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,6 @@ from typing import Any
 
 import pytest
 
-from benchrack import (
-    pytest_cases,
-    pytest_nodes,
-    pytest_options,
-    pytest_replay,
-    pytest_without_benchmark,
-)
 from benchrack.errors import (
     BenchrackError,
     OutOfMemoryError,
@@ -30,13 +23,9 @@ from benchrack.errors import (
 from benchrack.execution.progress import position
 from benchrack.machine.devices import count_as_nvml
 from benchrack.machine.memory import smaller_did_not_fit
-from benchrack.pytest_cases import (
-    CASES,
-    REGISTRY,
-    planned_by,
-    sweep_of,
-)
-from benchrack.pytest_opening import (
+from benchrack.pytest_plugin import cases, nodes, options, replay, without_benchmark
+from benchrack.pytest_plugin.cases import CASES, REGISTRY, planned_by, sweep_of
+from benchrack.pytest_plugin.opening import (
     ETA,
     EXECUTOR,
     PROGRESS,
@@ -46,7 +35,7 @@ from benchrack.pytest_opening import (
     TOPICS,
     open_run,
 )
-from benchrack.pytest_report import headline, print_results, write_results
+from benchrack.pytest_plugin.report import headline, print_results, write_results
 from benchrack.records.record import to_record
 from benchrack.records.run import Run
 from benchrack.vocabulary.cases import Case
@@ -56,20 +45,20 @@ SIGTERM = pytest.StashKey[Any]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    pytest_options.add_options(parser)
+    options.add_options(parser)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     count_as_nvml()  # before anything looks for cards; workers and worlds inherit it
-    for marker in pytest_options.MARKERS:
+    for marker in options.MARKERS:
         config.addinivalue_line("markers", marker)
     # A fixture can't depend on `benchmark` only if there is one: so one of two modules defines it.
     present = config.pluginmanager.hasplugin("benchmark")
-    replay = pytest_replay if present else pytest_without_benchmark
-    for module in (pytest_cases, pytest_nodes, replay):
+    replaying = replay if present else without_benchmark
+    for module in (cases, nodes, replaying):
         config.pluginmanager.register(module, module.__name__)
-    pytest_nodes.configure(config)
+    nodes.configure(config)
     config.stash[CASES] = {}
     if asked := config.getoption("benchmark_json", None):
         with contextlib.suppress(OSError):  # pytest-benchmark says why it can't write
@@ -85,7 +74,7 @@ def pytest_collection(session: pytest.Session) -> None:
     try:
         sweep_of(session.config)
     except BenchrackError as error:
-        session.config.stash[pytest_nodes.REASON] = str(error)
+        session.config.stash[nodes.REASON] = str(error)
         raise pytest.UsageError(str(error)) from error
 
 
@@ -100,7 +89,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     try:
         open_run(config, planned)
     except BenchrackError as error:
-        config.stash[pytest_nodes.REASON] = str(error)
+        config.stash[nodes.REASON] = str(error)
         raise pytest.UsageError(str(error)) from error
     _end_on_sigterm(config)
 
@@ -169,7 +158,7 @@ def measured(
         stats = replay(measurement.seconds_per_batch, {"benchrack": to_record(measurement)})
         if stats is not None:
             run.benchmarks.append(stats)
-        if measurement.reasons and (pytest_options.strict(config) or publishing):
+        if measurement.reasons and (options.strict(config) or publishing):
             pytest.fail(f"not valid: {'; '.join(measurement.reasons)}", pytrace=False)
         return measurement
 
@@ -277,8 +266,8 @@ def pytest_terminal_summary(
             terminalreporter.write_line(f"benchrack: {problem}", yellow=True)
     if (run := config.stash.get(RUN, None)) is None:
         return
-    if pytest_nodes.follows(config):
-        pytest_nodes.print_line(terminalreporter, config, run)
+    if nodes.follows(config):
+        nodes.print_line(terminalreporter, config, run)
     else:
         print_results(terminalreporter, run, config.stash[RESUMED].files)
 
@@ -293,4 +282,4 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    return f"benchrack: sweep {pytest_options.text(config, 'sweep')}"
+    return f"benchrack: sweep {options.text(config, 'sweep')}"

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from benchrack.cases import sweep
-from benchrack.diagnosis import Check, Report, render
+from benchrack.command.diagnosis import Check, Report, render
 from benchrack.errors import BenchrackError, UnsupportedError
 from benchrack.hardware import conditions, detection
 from benchrack.hardware.installed import first_version

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import benchrack.registry
 from benchrack import hookimpl
 from benchrack.cache import ENVIRONMENT_VARIABLE, Cache
-from benchrack.cli import FORMATS, cli
+from benchrack.command.cli import FORMATS, cli
 from benchrack.records.journal import Header, Journal
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.backends import Backend, Engine
@@ -354,7 +354,7 @@ def test_an_empty_cache_is_no_error(run, tmp_path, monkeypatch):
 
 
 def program(*arguments, **options):
-    command = [sys.executable, "-c", "from benchrack.cli import main; main()", *arguments]
+    command = [sys.executable, "-c", "from benchrack.command.cli import main; main()", *arguments]
     return subprocess.run(command, capture_output=True, check=False, **options)
 
 
@@ -371,7 +371,7 @@ def test_help_and_version_are_instant(option):
 
 
 def test_help_imports_nothing_slow():
-    code = "import sys, benchrack.cli; print(*sorted(m.partition('.')[0] for m in sys.modules))"
+    code = "import sys, benchrack.command.cli; print(*{m.partition('.')[0] for m in sys.modules})"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
@@ -383,7 +383,7 @@ def test_a_reader_that_goes_away_is_no_error(results):
     results("a", measured())
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-c", "from benchrack.cli import main; main()", "report"]
+    command = [sys.executable, "-c", "from benchrack.command.cli import main; main()", "report"]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
     assert done.stderr == b""

@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchrack import pytest_nodes, pytest_opening
 from benchrack.cases.sweep import beyond_server
 from benchrack.distributed.nodes import Nodes
 from benchrack.hardware.descriptors import built_in
-from benchrack.pytest_cases import Planned
-from benchrack.pytest_resume import Resumed
+from benchrack.pytest_plugin import opening
+from benchrack.pytest_plugin.cases import Planned
+from benchrack.pytest_plugin.resume import Resumed
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.descriptors import Accelerator, Server
 
@@ -58,15 +58,15 @@ def test_where_nobody_says_there_is_no_bound(server, card):
 @pytest.mark.parametrize(("nodes", "most"), [(1, 3), (2, 6)])
 def test_what_a_server_can_not_hold_is_known_before_anything_is_measured(monkeypatch, nodes, most):
     """Of two machines each has half of the cards; what an earlier run has is not asked about."""
-    monkeypatch.setattr(pytest_opening, "_server", lambda bench: DESCRIPTORS["poweredge-r740"])
+    monkeypatch.setattr(opening, "_server", lambda bench: DESCRIPTORS["poweredge-r740"])
     here = Nodes(count=nodes, rank=0, host="node01")
-    config = SimpleNamespace(stash={pytest_nodes.NODES: here})
+    config = SimpleNamespace(stash={nodes.NODES: here})
     bench = SimpleNamespace(card=DESCRIPTORS["tesla-p40"])
     planned = {
         str(count): Planned(case_of(count), start=1) for count in (1, most, most + 2, most + 4)
     }
     resumed = Resumed(reasons={"1": "has a record", str(most + 4): "has a record"})
-    found = pytest_opening._spared(config, bench, planned, resumed)
+    found = opening._spared(config, bench, planned, resumed)
     assert {name: status for name, (status, _) in found.items()} == {
         "1": "resumed",
         str(most + 2): "unsupported",

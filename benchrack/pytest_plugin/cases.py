@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from benchrack import pytest_options
 from benchrack.cases import sweep
 from benchrack.errors import BenchrackError
+from benchrack.pytest_plugin import options
 from benchrack.registry.registry import Registry, load_registry
 from benchrack.vocabulary.cases import Case, Scenario
 
@@ -29,10 +29,10 @@ class Planned:
 
 def sweep_of(config: pytest.Config) -> sweep.Sweep:
     if SWEEP not in config.stash:
-        asked = pytest_options.text(config, "sweep") or "quick"
+        asked = options.text(config, "sweep") or "quick"
         loaded = sweep.load(asked, config.invocation_params.dir)
-        spanned = sweep.override(loaded, pytest_options.overrides(config))
-        pytest_options.require_fresh_processes(config, spanned.settings)
+        spanned = sweep.override(loaded, options.overrides(config))
+        options.require_fresh_processes(config, spanned.settings)
         config.stash[SWEEP] = spanned
     return config.stash[SWEEP]
 
@@ -40,7 +40,7 @@ def sweep_of(config: pytest.Config) -> sweep.Sweep:
 def registry_of(config: pytest.Config) -> Registry:
     if REGISTRY not in config.stash:
         config.stash[REGISTRY] = load_registry(
-            disabled=pytest_options.disabled_plugins(config), conftests=conftests_of(config)
+            disabled=options.disabled_plugins(config), conftests=conftests_of(config)
         )
     return config.stash[REGISTRY]
 
@@ -56,7 +56,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     its scenario."""
     if not {"case", "measured"} <= set(metafunc.fixturenames):
         return
-    scenario: Any = pytest_options.scenario_of(metafunc.definition)
+    scenario: Any = options.scenario_of(metafunc.definition)
     cases = _cases(metafunc.config, scenario)
     if cases:
         metafunc.parametrize("case", list(cases), indirect=True)
@@ -90,7 +90,7 @@ def planned_by(item: pytest.Item) -> Planned | None:
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     if not isinstance(item, pytest.Function) or "measured" not in item.fixturenames:
         return None
-    known = item.config.stash[CASES].get(pytest_options.scenario_of(item) or "", {})
+    known = item.config.stash[CASES].get(options.scenario_of(item) or "", {})
     return known.get(parameters.get("case", ""))
 
 

@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
-from benchrack import pytest_nodes, pytest_options
 from benchrack.distributed.world import World
 from benchrack.distributed.world_of_nodes import WorldOfNodes
 from benchrack.energy.metering import Idle, measure_idle, open_meters
 from benchrack.execution.executors import Executor, InProcess, Setup, Worker
 from benchrack.flattening import flatten
 from benchrack.machine.placement import alone
-from benchrack.pytest_cases import conftests_of
+from benchrack.pytest_plugin import nodes, options
+from benchrack.pytest_plugin.cases import conftests_of
 from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
@@ -37,13 +37,13 @@ def executor_of(
         device=bench.device,
         cache=str(bench.cache.root),
         idle=idle,
-        disabled=pytest_options.disabled_plugins(config),
+        disabled=options.disabled_plugins(config),
         conftests=tuple(
             path for plugin in conftests_of(config) if (path := getattr(plugin, "__file__", ""))
         ),
     )
     one: Executor
-    if pytest_options.in_process(config, bench.settings):
+    if options.in_process(config, bench.settings):
         bench.meters, bench.idle = opened, idle
         one = InProcess(bench)
     else:
@@ -51,9 +51,9 @@ def executor_of(
         one = Worker(setup, told={"place": flatten(alone(bench.device))})
     sizes = {count // len(capacities) for count in counts}
     world = World(setup, tuple(devices), one, _idle(bench, devices, sizes))
-    if pytest_nodes.LINK not in config.stash:
+    if nodes.LINK not in config.stash:
         return world
-    return WorldOfNodes(world, config.stash[pytest_nodes.LINK], capacities)
+    return WorldOfNodes(world, config.stash[nodes.LINK], capacities)
 
 
 def _idle(

@@ -83,7 +83,7 @@ def doctor(
     Exit code 0 when every case of the sweep can run here, on the devices it would use; 1 when not.
     """
     from benchrack.cases.sweep import parse_numbers
-    from benchrack.doctor import render, run_doctor
+    from benchrack.command.doctor import render, run_doctor
     from benchrack.registry.registry import load_registry
 
     found = run_doctor(
@@ -107,7 +107,7 @@ def list_(ctx: click.Context, kind: str, names: tuple[str, ...], disabled: tuple
     Cards that are named stand side by side. `published` is what others printed: of publications
     that are named, every figure with its source. Exit code 1 when a plugin is broken.
     """
-    from benchrack import inventory
+    from benchrack.command import inventory
     from benchrack.registry.registry import load_registry
 
     registry = load_registry(disabled=disabled)
@@ -183,8 +183,8 @@ def _write(path: Path, text: str) -> None:
 def cache(ctx: click.Context) -> None:
     """Show the slow products kept on disk: exports, calibrations, quantised models, weights."""
     if ctx.invoked_subcommand is None:
-        from benchrack import inventory
         from benchrack.cache import Cache
+        from benchrack.command import inventory
 
         click.echo(inventory.render_cache(Cache.default()))
 
@@ -195,7 +195,7 @@ def cache(ctx: click.Context) -> None:
 def clear(kind: str | None, yes: bool) -> None:
     """Remove everything from the cache, or the products of one KIND."""
     from benchrack.cache import Cache
-    from benchrack.inventory import size
+    from benchrack.command.inventory import size
 
     store = Cache.default()
     entries = [e for e in store.entries() if kind in (None, e.kind)]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from benchrack import pytest_options
 from benchrack.cases.resuming import TakenOver, take_over
-from benchrack.pytest_cases import Planned
+from benchrack.pytest_plugin import options
+from benchrack.pytest_plugin.cases import Planned
 from benchrack.records.journal import Header
 from benchrack.reports.files import File, read
 from benchrack.scenarios.bench import Bench
@@ -39,7 +39,7 @@ def resume(
     would overwrite.
     """
     wanted = {nodeid: (plan.case, plan.start) for nodeid, plan in planned.items()}
-    found = [(asked, read(_path(config, asked))) for asked in pytest_options.resumed(config)]
+    found = [(asked, read(_path(config, asked))) for asked in options.resumed(config)]
     files: list[File] = []
     reasons: dict[str, str] = {}
     for asked, file in found:
@@ -54,7 +54,7 @@ def resume(
 
 
 def _path(config: pytest.Config, asked: str) -> Path:
-    path = pytest_options.absolute(config, asked)
+    path = options.absolute(config, asked)
     written = config.getoption("benchmark_json", None)
     if written and Path(written).resolve() == path:
         raise pytest.UsageError(
