@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         return
     call = config.invocation_params
     if concerns_benchrack([str(arg) for arg in call.args], call.dir):
-        pluginmanager.import_plugin("benchrack.pytest_plugin")
+        pluginmanager.import_plugin("benchrack.pytest_plugin.plugin")
 
 
 def concerns_benchrack(arguments: Iterable[str], directory: Path) -> bool:
