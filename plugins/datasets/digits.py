@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from benchrack import hookimpl
 from benchrack.errors import DatasetError
 from benchrack.plugins.datasets import arguments, packages
-from benchrack.vocabulary.datasets import Dataset, Sample, Split
-from benchrack.vocabulary.settings import Settings
+from benchrack.vocabulary.datasets import Dataset, Sample, Split, SplitRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,11 +62,11 @@ def benchrack_datasets() -> list[Dataset]:
     ]
 
 
-def open_digits(argument: str | None, settings: Settings) -> Split:
+def open_digits(argument: str | None, request: SplitRequest) -> Split:
     """The 2,500 digits that did not train digits-cnn."""
     arguments.none(NAME, argument)
     held_out = _shuffled().part(TRAINING, None)
-    asked = settings.calibration_batches * settings.calibration_batch_size
+    asked = request.calibration_images
     calibrating = min(CALIBRATING, asked)
     samples = [
         Sample(name=f"digit-{row}", label=int(label), read=functools.partial(_same, picture))

@@ -8,8 +8,7 @@ from benchrack import hookimpl
 from benchrack.errors import DatasetError
 from benchrack.plugins.datasets import arguments, pictures
 from benchrack.plugins.datasets.pictures import Picture, listed
-from benchrack.vocabulary.datasets import Dataset, Split
-from benchrack.vocabulary.settings import Settings
+from benchrack.vocabulary.datasets import Dataset, Split, SplitRequest
 
 NAME = "folder"
 
@@ -27,7 +26,7 @@ def benchrack_datasets() -> list[Dataset]:
     ]
 
 
-def open_folder(argument: str | None, settings: Settings) -> Split:
+def open_folder(argument: str | None, request: SplitRequest) -> Split:
     """Classes are numbered from 0 by the folders' names. Raises DatasetError."""
     root = arguments.folder(NAME, argument)
     if loose := pictures.files(root):
@@ -49,6 +48,6 @@ def open_folder(argument: str | None, settings: Settings) -> Split:
         for index, (folder, files) in enumerate(found.items())
         for file in files
     ]
-    random.Random(settings.seed).shuffle(samples)
-    calibrating = settings.calibration_batches * settings.calibration_batch_size
+    random.Random(request.seed).shuffle(samples)
+    calibrating = request.calibration_images
     return pictures.split(f"{NAME}:{root.name}", samples, len(folders), calibrating)

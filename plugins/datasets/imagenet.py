@@ -13,8 +13,7 @@ from benchrack.errors import DatasetError
 from benchrack.plugins.datasets import arguments, imagenet_labels, pictures
 from benchrack.plugins.datasets.imagenet_labels import WORDNET_ID
 from benchrack.plugins.datasets.pictures import Picture, listed
-from benchrack.vocabulary.datasets import Dataset, Split
-from benchrack.vocabulary.settings import Settings
+from benchrack.vocabulary.datasets import Dataset, Split, SplitRequest
 
 NAME = "imagenet"
 
@@ -32,7 +31,7 @@ def benchrack_datasets() -> list[Dataset]:
     ]
 
 
-def open_imagenet(argument: str | None, settings: Settings) -> Split:
+def open_imagenet(argument: str | None, request: SplitRequest) -> Split:
     """The first `calibration_batches` × `calibration_batch_size` pictures calibrate, all others are
     measured. Raises DatasetError."""
     folder = arguments.folder(NAME, argument)
@@ -54,7 +53,7 @@ def open_imagenet(argument: str | None, settings: Settings) -> Split:
     else:
         raise DatasetError(_nothing(folder))
     found.sort(key=lambda picture: (picture.name, picture.path))
-    calibrating = settings.calibration_batches * settings.calibration_batch_size
+    calibrating = request.calibration_images
     return pictures.split(NAME, found, classes, calibrating)
 
 

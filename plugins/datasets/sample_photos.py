@@ -11,8 +11,7 @@ from benchrack import hookimpl
 from benchrack.errors import DatasetError
 from benchrack.plugins.datasets import arguments, packages, pictures
 from benchrack.plugins.datasets.pictures import Picture
-from benchrack.vocabulary.datasets import Dataset, Split
-from benchrack.vocabulary.settings import Settings
+from benchrack.vocabulary.datasets import Dataset, Split, SplitRequest
 
 NAME = "sample-photos"
 CLASSES = 1000
@@ -33,7 +32,7 @@ def benchrack_datasets() -> list[Dataset]:
     ]
 
 
-def open_photos(argument: str | None, settings: Settings) -> Split:
+def open_photos(argument: str | None, request: SplitRequest) -> Split:
     """5 photos calibrate and 15 are measured; all 20 with `calibration_batches=0`."""
     arguments.none(NAME, argument)
     data = packages.folder("foolbox") / "data"
@@ -46,5 +45,5 @@ def open_photos(argument: str | None, settings: Settings) -> Split:
         raise DatasetError(
             f"this version of foolbox carries no photos in {data}: pip install 'foolbox>=3.3.4'"
         )
-    asked = settings.calibration_batches * settings.calibration_batch_size
+    asked = request.calibration_images
     return pictures.split(NAME, photos, CLASSES, min(CALIBRATING, asked))

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, overload
 
 from benchrack import hookimpl
 from benchrack.plugins.datasets import arguments
-from benchrack.vocabulary.datasets import Dataset, Sample, Split
-from benchrack.vocabulary.settings import Settings
+from benchrack.vocabulary.datasets import Dataset, Sample, Split, SplitRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,17 +33,17 @@ def benchrack_datasets() -> list[Dataset]:
     ]
 
 
-def open_synthetic(argument: str | None, settings: Settings) -> Split:
+def open_synthetic(argument: str | None, request: SplitRequest) -> Split:
     """50,000 pictures are measured, others calibrate. They are drawn from the run's seed."""
     arguments.none(NAME, argument)
-    calibrating = settings.calibration_batches * settings.calibration_batch_size
-    samples = RandomPictures(settings.seed, range(calibrating + MEASURED))
+    calibrating = request.calibration_images
+    samples = RandomPictures(request.seed, range(calibrating + MEASURED))
     return Split(
         name=NAME,
         classes=None,
         calibration=samples[:calibrating],
         measured=samples[calibrating:],
-        digest=hashlib.sha256(f"{NAME} {settings.seed} {calibrating}".encode()).hexdigest(),
+        digest=hashlib.sha256(f"{NAME} {request.seed} {calibrating}".encode()).hexdigest(),
     )
 
 
