@@ -17,6 +17,7 @@ from benchrack.records.journal import Header
 from benchrack.registry.registry import Registry
 from benchrack.registry.sources import libraries_of, modules_of, versions_of
 from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.datasets import Split
 from benchrack.vocabulary.results import Measurement
 from benchrack.vocabulary.settings import keys
 
@@ -40,13 +41,13 @@ FACTS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
     """This run, for a comparison with an earlier one: its header, its plugins, whether a record
-    would be `valid` now, and the `digest` of a case's data, which raises UnsupportedError where a
-    package is missing."""
+    would be `valid` now, and the data of a case, which raises UnsupportedError where a package is
+    missing."""
 
     header: Header
     registry: Registry
     valid: Callable[[Measurement], bool]
-    digest: Callable[[Case], str]
+    split: Callable[[Case], Split]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,12 +119,12 @@ def _changed(m: Measurement, earlier: Header, now: Present) -> Iterator[str]:
 
     yield from _unequal(depended(earlier), depended(now.header))
     try:
-        digest = now.digest(m.case)
+        split = now.split(m.case)
     except UnsupportedError:  # its package is missing now
         yield f"data of {m.case.model}: not here now"
         return
-    if m.preparation.data_digest != digest:
-        yield f"the pictures of {m.preparation.data_used}"
+    if m.preparation.data_digest != split.digest:
+        yield f"the pictures of {split.name}"
 
 
 def _places(header: Header, case: Case) -> dict[str, Any]:

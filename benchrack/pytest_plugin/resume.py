@@ -45,16 +45,10 @@ def resume(
         (asked, read(_path(config, asked), bench.registry.scenarios))
         for asked in options.resumed(config)
     ]
-    present = Present(
-        header=now,
-        registry=bench.registry,
-        valid=lambda m: not judge(m, yardstick(bench, m.case)),
-        digest=lambda case: bench.data.split(case).digest,
-    )
     files: list[File] = []
     reasons: dict[str, str] = {}
     for asked, file in found:
-        taken = take_over(file.header, file.measurements, present, set(wanted.values()))
+        taken = take_over(file.header, file.measurements, present(bench, now), set(wanted.values()))
         spared = [nodeid for nodeid, start in wanted.items() if start in taken.starts]
         reasons |= dict.fromkeys(spared, f"has a valid record in {asked}")
         if taken.same:
@@ -62,6 +56,16 @@ def resume(
         _tell(config, [f"resuming {asked}: {_summary(taken, len(spared), len(wanted))}"])
         _tell(config, [*file.notes, *file.problems])
     return Resumed(files=tuple(files), reasons=reasons)
+
+
+def present(bench: Bench, header: Header) -> Present:
+    """This run, whose cases the bench would measure, as earlier ones are compared with it."""
+    return Present(
+        header=header,
+        registry=bench.registry,
+        valid=lambda m: not judge(m, yardstick(bench, m.case)),
+        split=bench.data.split,
+    )
 
 
 def _path(config: pytest.Config, asked: str) -> Path:

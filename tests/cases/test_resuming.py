@@ -15,6 +15,7 @@ import laboratory as lab
 from benchrack.cases.resuming import differences, take_over
 from benchrack.errors import UnsupportedError
 from benchrack.flattening import flatten
+from benchrack.pytest_plugin.resume import present as resume_of
 from benchrack.records import journal
 from benchrack.records.journal import Header, Journal
 from benchrack.vocabulary.backends import Engine
@@ -78,9 +79,8 @@ def header(bench, settings=None, device="cpu", **facts):
 
 
 def resume(bench, measurements, wanted, earlier=None, now=None):
-    return take_over(
-        earlier or header(bench), measurements, now or header(bench), bench, set(wanted)
-    )
+    present = resume_of(bench, now or header(bench))
+    return take_over(earlier or header(bench), measurements, present, set(wanted))
 
 
 def test_valid_records_of_wanted_starts_are_taken_over(bench):
@@ -115,7 +115,7 @@ def test_what_is_not_valid_by_the_limits_of_now_is_measured_again(bench):
     )
     records = [measured(case(), output_check=check)]
     assert resume(bench, records, [(case(), 1)]).starts
-    bench.settings = dataclasses.replace(bench.settings, limit_spread=1e-2)
+    bench = lab.again(bench, limit_spread=1e-2)
     assert not resume(bench, records, [(case(), 1)]).starts
 
 
@@ -160,23 +160,21 @@ def test_what_no_measurement_depends_on_may_change(bench, fact):
     ],
 )
 def test_settings_that_matter(bench, key, value):
-    other = dataclasses.replace(bench.settings, **{key: value})
+    other = bench.settings.having(**{key: value})
     (difference,) = differences(header(bench), header(bench, settings=other))
     assert ("fresh processes" if key == "starts" else key) in difference
 
 
 def test_settings_that_do_not_matter(bench):
     """A sweep of three starts each becomes one of six; where and how strictly it runs is free."""
-    three = dataclasses.replace(bench.settings, starts=3)
-    more = dataclasses.replace(
-        three, starts=6, case_time_limit_s=9, publish=True, limit_variation=0.5
-    )
+    three = bench.settings.having(starts=3)
+    more = three.having(starts=6, case_time_limit_s=9, publish=True, limit_variation=0.5)
     assert differences(header(bench, settings=three), header(bench, settings=more)) == []
 
 
 def test_starts_in_this_process_are_not_fresh(bench):
-    three = dataclasses.replace(bench.settings, starts=3)
-    same = dataclasses.replace(three, executor="in-process")
+    three = bench.settings.having(starts=3)
+    same = three.having(executor="in-process")
     (difference,) = differences(header(bench, settings=same), header(bench, settings=three))
     assert difference == "fresh processes (False then, True now)"
 
@@ -317,7 +315,7 @@ def test_a_file_that_does_not_say_enough_takes_nothing_over(bench, earlier):
 def test_a_header_keeps_what_resuming_needs(tmp_path, bench):
     """By way of a journal, and of the block in pytest-benchmark's JSON."""
     written = dataclasses.replace(
-        header(bench, settings=Settings(starts=3)),
+        header(bench, settings=Settings.of(starts=3)),
         devices=("cuda:0", "cuda:1"),
         nodes=("b3b6eaffe456", "0a11"),
         plugins={"plugin lab-cards": "1.0"},

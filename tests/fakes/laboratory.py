@@ -13,6 +13,7 @@ from benchrack.cache import Cache
 from benchrack.execution.executors import Setup, Worker
 from benchrack.registry.registry import Registry
 from benchrack.scenarios.bench import Bench
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.backends import Backend, Engine
 from benchrack.vocabulary.datasets import Dataset, Sample, Split
 from benchrack.vocabulary.devices import Device
@@ -77,12 +78,12 @@ def pictures(count, start=0):
     return samples
 
 
-def open_squares(argument, settings):
+def open_squares(argument, request):
     """40 pictures to measure, 36 of which the matrix gets right; 5 to calibrate."""
     return Split(
         name="squares",
         classes=CLASSES,
-        calibration=pictures(5, start=1000) if settings.calibration_batches else [],
+        calibration=pictures(5, start=1000) if request.calibration_images else [],
         measured=pictures(40),
         digest="squares-1",
     )
@@ -169,6 +170,7 @@ def registry(*backends, models=(MODEL,), datasets=(DATASET,)):
         return {one.name: one for one in found}
 
     provided = {
+        "scenario": dict(SCENARIOS),
         "backend": named(backends),
         "model": named(models),
         "dataset": named(datasets),
@@ -181,17 +183,32 @@ def registry(*backends, models=(MODEL,), datasets=(DATASET,)):
 def bench(tmp_path, *backends, clock=None, device=None, **settings):
     """A bench of these backends, the first being the reference, on a clock of its own."""
     clock = clock or Clock()
-    chosen = Settings(inputs_mib=1, reference=backends[0].name, limit_foreign_load=1)
-    return Bench(
-        registry=registry(*backends),
-        settings=dataclasses.replace(chosen, **settings),
-        device=device or Device(kind="cpu", name="cpu"),
-        cache=Cache(tmp_path / "cache"),
-        clock=clock,
+    chosen = Settings.of(inputs_mib=1, reference=backends[0].name, limit_foreign_load=1)
+    made = Bench.on(
+        device or Device(kind="cpu", name="cpu"),
+        registry(*backends),
+        chosen.having(**settings),
+        Cache(tmp_path / "cache"),
+    )
+    return dataclasses.replace(made, clock=clock)
+
+
+def again(bench, *, registry=None, **settings):
+    """The same bench with other plugins or settings, and nothing opened yet."""
+    made = Bench.on(
+        bench.device,
+        registry or bench.registry,
+        bench.settings.having(**settings),
+        bench.cache,
+        metering=bench.metering,
+        peers=bench.peers,
+    )
+    return dataclasses.replace(
+        made, clock=bench.clock, progress=bench.progress, cpu_times=bench.cpu_times
     )
 
 
-QUICK = Settings(
+QUICK = Settings.of(
     reference="numpy-fp32", time_limit_s=0.02, warmup_limit_s=0.02, round_s=0.001, inputs_mib=1
 )
 """For processes that need to measure, and not to measure well."""
@@ -203,9 +220,10 @@ def worker(tmp_path, conftest, **settings):
     path.write_text(conftest)
     return Worker(
         Setup(
-            settings=dataclasses.replace(QUICK, **settings),
+            settings=QUICK.having(**settings),
             device=Device(kind="cpu", name="cpu"),
             cache=str(tmp_path / "cache"),
             conftests=(str(path),),
-        )
+        ),
+        SCENARIOS,
     )

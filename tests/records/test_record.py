@@ -179,7 +179,7 @@ def test_what_is_not_finite_becomes_null(value):
     odd = dataclasses.replace(
         FULL,
         images_per_s=Interval(value=value, low=1.0, high=2.0),
-        accuracy=dataclasses.replace(FULL.accuracy, logit_cosine=value),
+        accuracy=dataclasses.replace(FULL.result, logit_cosine=value),
         power=Power(meters=("nvml",), energy_by_device_j=(1.0, value)),
     )
     text = json.dumps(to_record(odd), allow_nan=False)
@@ -187,7 +187,7 @@ def test_what_is_not_finite_becomes_null(value):
     assert json.loads(text)["energy_by_device_j"] == [1.0, None]
     back = from_record({**json.loads(text), "energy_by_device_j": []}, SAMPLES)
     assert back.images_per_s is None
-    assert back.accuracy.logit_cosine is None
+    assert back.result.logit_cosine is None
 
 
 def test_null_for_a_required_figure_is_nan_again():

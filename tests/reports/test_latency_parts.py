@@ -23,7 +23,7 @@ def session(make, tmp_path):
 
 
 def on_a_card(measurement, **parts):
-    latency = dataclasses.replace(measurement.latency, **(parts or PARTS))
+    latency = dataclasses.replace(measurement.result, **(parts or PARTS))
     return dataclasses.replace(measurement, latency=latency)
 
 

@@ -224,7 +224,7 @@ def test_a_percentile_is_shown_only_where_every_start_has_it(session, make):
         for number, p99 in enumerate(p99s, 1):
             found = make.measured(p50=8.0)
             known = p99 and Interval(value=p99, low=p99 - 1, high=p99 + 1)
-            latency = dataclasses.replace(found.latency, p90=Interval(value=9.0), p99=known)
+            latency = dataclasses.replace(found.result, p90=Interval(value=9.0), p99=known)
             yield dataclasses.replace(found, start=number, latency=latency)
 
     table = latency_table(session([*starts(20.0, 21.0, 22.0)]))

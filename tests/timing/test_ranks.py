@@ -12,9 +12,9 @@ from benchrack.execution import running
 from benchrack.timing.ranks import ALONE, PeersError, agreed, prepared_by_all
 from benchrack.timing.rounds import measure_rounds, measure_singly, warm_up
 from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.settings import Settings
+from benchrack.vocabulary.settings import Measuring
 
-QUICK = Settings(round_s=0.05, interval=0.01, time_limit_s=1.0, warmup_limit_s=1.0)
+QUICK = Measuring(round_s=0.05, interval=0.01, time_limit_s=1.0, warmup_limit_s=1.0)
 
 
 class Machine:
@@ -222,7 +222,7 @@ def test_throughput_is_that_of_all_at_the_slowests_pace(tmp_path):
         cost = 0.010 * (1 + peers.rank)
         backend = lab.backend(clock=clock, cost=lambda index: cost)
         bench = lab.bench(tmp_path, backend, clock=clock, time_limit_s=1)
-        bench.peers = peers
+        bench = dataclasses.replace(bench, peers=peers)
         case = Case(
             scenario="throughput",
             model="matrix",
@@ -233,7 +233,7 @@ def test_throughput_is_that_of_all_at_the_slowests_pace(tmp_path):
         return running.measure(bench, case)
 
     for measurement, found in together(2, run):
-        assert measurement.images_per_s.value == pytest.approx(400, rel=0.002)
+        assert measurement.result.images_per_s.value == pytest.approx(400, rel=0.002)
         assert len(found.own_seconds_per_batch) == len(measurement.seconds_per_batch)
 
 
@@ -243,10 +243,10 @@ def test_latency_is_each_ones_own_until_they_are_combined(tmp_path):
         cost = 0.010 * (1 + peers.rank)
         backend = lab.backend(clock=clock, cost=lambda index: cost)
         bench = lab.bench(tmp_path, backend, clock=clock, latency_samples=50)
-        bench.peers = peers
+        bench = dataclasses.replace(bench, peers=peers)
         case = Case(
             scenario="latency", model="matrix", backend="numpy-fp32", batch_size=1, device_count=2
         )
-        return running.measure(bench, case)[0].latency.p50.value
+        return running.measure(bench, case)[0].result.p50.value
 
     assert together(2, run) == [pytest.approx(10), pytest.approx(20)]

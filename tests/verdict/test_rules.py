@@ -98,7 +98,7 @@ def but(measurement=VALID, **parts):
 
 def reason(measurement, card=CARD, **settings):
     """The only reason against a measurement, or None."""
-    reasons = judge(measurement, Settings(**settings), card)
+    reasons = judge(measurement, Settings.of(**settings), card)
     assert len(reasons) <= 1, reasons
     return reasons[0] if reasons else None
 

@@ -41,14 +41,14 @@ def test_each_part_has_as_many_of_each_digit():
     ("batches", "size", "calibrating"), [(0, 25, 0), (2, 25, 50), (50, 25, 500)]
 )
 def test_the_sweep_says_how_many_calibrate(batches, size, calibrating):
-    settings = Settings(calibration_batches=batches, calibration_batch_size=size)
+    settings = Settings.of(calibration_batches=batches, calibration_batch_size=size)
     split = digits.open_digits(None, settings)
     assert (len(split.calibration), len(split.measured)) == (calibrating, 2500 - calibrating)
 
 
 def test_the_split_does_not_depend_on_the_runs_seed():
     """With another order, what trained the network could be measured."""
-    first, second = (digits.open_digits(None, Settings(seed=seed)) for seed in (0, 1))
+    first, second = (digits.open_digits(None, Settings.of(seed=seed)) for seed in (0, 1))
     assert first.digest == second.digest
     assert [s.name for s in first.measured] == [s.name for s in second.measured]
 

@@ -21,26 +21,26 @@ def test_five_photos_calibrate_and_fifteen_are_measured():
 
 
 def test_labels_are_read_from_the_names_of_the_files():
-    split = sample_photos.open_photos(None, Settings(calibration_batches=0))
+    split = sample_photos.open_photos(None, Settings.of(calibration_batches=0))
     for sample in split.measured:
         assert sample.name == f"imagenet_{sample.name.split('_')[1]}_{sample.label}.jpg"
         assert 0 <= sample.label < 1000
 
 
 def test_nothing_is_set_aside_without_calibration_batches():
-    split = sample_photos.open_photos(None, Settings(calibration_batches=0))
+    split = sample_photos.open_photos(None, Settings.of(calibration_batches=0))
     assert (len(split.calibration), len(split.measured)) == (0, 20)
 
 
 def test_fewer_calibrate_where_fewer_are_asked_for():
-    settings = Settings(calibration_batches=1, calibration_batch_size=2)
+    settings = Settings.of(calibration_batches=1, calibration_batch_size=2)
     split = sample_photos.open_photos(None, settings)
     assert (len(split.calibration), len(split.measured)) == (2, 18)
 
 
 def test_splits_have_digests_of_their_own():
     digests = {
-        sample_photos.open_photos(None, Settings(calibration_batches=n)).digest for n in (0, 50)
+        sample_photos.open_photos(None, Settings.of(calibration_batches=n)).digest for n in (0, 50)
     }
     assert len(digests) == 2
 

@@ -20,14 +20,14 @@ def test_pictures_differ_and_have_no_labels():
 
 
 def test_names_are_unique_over_both_parts():
-    split = open_synthetic(None, Settings(calibration_batches=2, calibration_batch_size=3))
+    split = open_synthetic(None, Settings.of(calibration_batches=2, calibration_batch_size=3))
     names = [s.name for s in (*split.calibration, *split.measured[:20])]
     assert len(split.calibration) == 6
     assert len(set(names)) == 26
 
 
 def test_pictures_depend_on_the_seed_alone():
-    first, again, other = (open_synthetic(None, Settings(seed=s)) for s in (1, 1, 2))
+    first, again, other = (open_synthetic(None, Settings.of(seed=s)) for s in (1, 1, 2))
     np.testing.assert_array_equal(first.measured[5].read(), again.measured[5].read())
     assert (first.measured[5].read() != other.measured[5].read()).any()
     assert first.digest == again.digest != other.digest

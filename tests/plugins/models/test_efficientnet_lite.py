@@ -30,7 +30,7 @@ def loaded(variant, weights="auto", tmp_path=None):
 )
 def test_accuracy_on_the_twenty_photos(variant, parameters, top_1, top_5):
     model = loaded(variant)
-    photos = open_photos(None, Settings(calibration_batches=0)).measured
+    photos = open_photos(None, Settings.of(calibration_batches=0)).measured
     images, labels, unreadable = inputs.read_images(photos, MODELS[variant])
     with torch.inference_mode():
         ranked = model.module(torch.from_numpy(images)).numpy().argsort(1)[:, ::-1]
