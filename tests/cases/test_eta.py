@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from types import SimpleNamespace
 
 import pytest
+from fakes import measurements as made
+from fakes.settings import make_settings
 
 from benchrack.cases.eta import Eta, in_words
 from benchrack.errors import UnsupportedError
 from benchrack.execution.progress import position
-from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.settings import Settings
 
-LIMITS = Settings(round_s=0.05, warmup_limit_s=5, time_limit_s=3, latency_samples=1000)
+LIMITS = make_settings(round_s=0.05, warmup_limit_s=5, time_limit_s=3, latency_samples=1000)
 
 
-def case(model="alexnet", backend="fp32", batch=1, scenario="throughput"):
-    return Case(scenario=scenario, model=model, backend=backend, batch_size=batch)
+def case(model="alexnet", backend="fp32", batch=1, **axes):
+    return made.case(model=model, backend=backend, batch_size=batch, **axes)
 
 
 class Clock:
@@ -93,7 +92,7 @@ def test_preparation_is_of_the_model_and_backend_then_of_the_backend(eta):
 
 def test_precisions_differ_as_on_other_models(eta):
     """INT8 took a quarter of FP32's time on one model, and so it does on the next."""
-    eta.settings = dataclasses.replace(LIMITS, warmup_limit_s=1e6, time_limit_s=0)
+    eta.settings = make_settings(LIMITS, warmup_limit_s=1e6, time_limit_s=0)
     fed(eta, case("alexnet", "fp32", 64), seconds=170, prepare_s=0, batch_s=10.0)
     fed(eta, case("alexnet", "int8", 64), seconds=42.5, prepare_s=0, batch_s=2.5)
     fed(eta, case("vgg16", "fp32", 64), seconds=1700, prepare_s=0, batch_s=100.0)
@@ -101,7 +100,7 @@ def test_precisions_differ_as_on_other_models(eta):
 
 
 def test_a_model_never_seen_takes_the_mean_of_the_others(eta):
-    eta.settings = dataclasses.replace(LIMITS, warmup_limit_s=1e6, time_limit_s=0)
+    eta.settings = make_settings(LIMITS, warmup_limit_s=1e6, time_limit_s=0)
     fed(eta, case("alexnet"), seconds=17, prepare_s=0, batch_s=1.0)
     fed(eta, case("vgg16"), seconds=51, prepare_s=0, batch_s=3.0)
     assert eta.left_s([case("resnet50")]) == pytest.approx(34, rel=0.01)
@@ -117,7 +116,7 @@ def test_a_large_model_weighs_more_than_a_small_one_not_one_case_each(eta):
 def test_latency_ends_with_its_samples(eta):
     """1000 samples at 1 ms are done in a second; at 1 s the time limit ends them."""
     fed(eta, case(scenario="latency"), seconds=1.602, prepare_s=0, batch_s=0.001)
-    assert eta.left_s([case("alexnet", "fp32", 1, "latency")]) == pytest.approx(1.602)
+    assert eta.left_s([case(scenario="latency")]) == pytest.approx(1.602)
     slow = Eta(LIMITS, lambda case: 1000)
     fed(slow, case(), seconds=10, prepare_s=0, batch_s=1.0)
     assert slow.left_s([case(scenario="latency")]) < 12
@@ -127,7 +126,7 @@ def test_accuracy_takes_every_picture_whatever_the_time_limit():
     many = Eta(LIMITS, lambda case: 50_000)
     fed(many, case(batch=25), seconds=10, prepare_s=0, batch_s=0.25)
     assert many.left_s([case(batch=25, scenario="accuracy")]) == pytest.approx(500)
-    few = Eta(dataclasses.replace(LIMITS, evaluation_images=100), lambda case: 50_000)
+    few = Eta(make_settings(LIMITS, evaluation_images=100), lambda case: 50_000)
     fed(few, case(batch=25), seconds=10, prepare_s=0, batch_s=0.25)
     assert few.left_s([case(batch=25, scenario="accuracy")]) == pytest.approx(1)
 
@@ -148,7 +147,7 @@ def test_a_backend_that_can_not_run_here_costs_nothing(eta):
     with pytest.raises(UnsupportedError):
         eta.timed(case(backend="tf32"), refuse)
     assert eta.left_s([case("vgg16", "tf32"), case("resnet50", "tf32")]) == 0
-    assert eta.left_s([dataclasses.replace(case(backend="tf32"), device_count=2)]) > 0
+    assert eta.left_s([case(backend="tf32", device_count=2)]) > 0
     fed(eta, case("digits", "tf32"))  # it was that model alone
     assert eta.left_s([case("vgg16", "tf32")]) > 0
 

@@ -1,11 +1,11 @@
 """Sweep files and options become cases, or an error that says where and what."""
 
 import pytest
+from fakes.settings import make_settings
 
 from benchrack.cases import sweep
 from benchrack.errors import SweepError, UnknownNameError
 from benchrack.registry.registry import load_registry
-from benchrack.vocabulary.settings import Settings
 
 MINIMAL = """
 [throughput]
@@ -124,7 +124,7 @@ def test_options_override_axes_but_not_the_batch_size_of_accuracy(registry):
 
 def test_settings_from_options_are_converted():
     given = sweep.parse_settings(["time_limit_s=10", "threads=2", "transfer=include"])
-    assert sweep.apply_settings(Settings(), given, "--set") == Settings(
+    assert sweep.apply_settings(make_settings(), given, "--set") == make_settings(
         time_limit_s=10.0, threads=2, transfer="include"
     )
 
@@ -150,7 +150,7 @@ def test_a_setting_needs_a_key_and_a_value(pair):
 @pytest.mark.parametrize("value", ["nan", "inf", "many", "-1"])
 def test_a_setting_must_be_a_number_that_makes_sense(value):
     with pytest.raises(SweepError, match="--set, time_limit_s: expected a number"):
-        sweep.apply_settings(Settings(), {"time_limit_s": value}, "--set")
+        sweep.apply_settings(make_settings(), {"time_limit_s": value}, "--set")
 
 
 def test_lists_of_options():

@@ -2,26 +2,22 @@
 
 import dataclasses
 import gc
-import sys
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
-import laboratory as lab
+from fakes import laboratory as lab
+from fakes import measurements as made
+from fakes.settings import make_settings
 
 import benchrack.scenarios.bench
 from benchrack.errors import CorruptImageError, OutOfMemoryError, UnsupportedError
 from benchrack.execution.running import run_case, settle
 from benchrack.records.record import from_record, to_record
-from benchrack.vocabulary.cases import Case
 
 
 def case(scenario="throughput", **changes):
-    plain = Case(scenario=scenario, model="matrix", backend="numpy-fp32", batch_size=4)
-    return dataclasses.replace(plain, **changes)
+    return made.case(scenario=scenario, **changes)
 
 
 @pytest.fixture
@@ -53,7 +49,7 @@ def test_latency_has_only_the_percentiles_that_its_samples_support(bench):
     assert many.samples > 482
     assert many.p50.value == pytest.approx(10)
     assert many.p99.value == pytest.approx(10)
-    bench.settings = dataclasses.replace(bench.settings, latency_samples=100)
+    bench.settings = make_settings(bench.settings, latency_samples=100)
     fewer = run_case(bench, case("latency"))
     assert fewer.latency.p90 is not None
     assert fewer.latency.p99 is None
@@ -61,7 +57,7 @@ def test_latency_has_only_the_percentiles_that_its_samples_support(bench):
 
 
 def test_transfer_can_be_set(bench):
-    bench.settings = dataclasses.replace(bench.settings, transfer="include")
+    bench.settings = make_settings(bench.settings, transfer="include")
     assert run_case(bench, case()).steadiness.transfer == "include"
 
 
@@ -128,7 +124,7 @@ def test_an_unreadable_picture_is_named_and_the_others_measured(tmp_path, clock)
 
 
 def test_evaluation_images_limits_what_is_measured(bench):
-    bench.settings = dataclasses.replace(bench.settings, evaluation_images=10)
+    bench.settings = make_settings(bench.settings, evaluation_images=10)
     assert run_case(bench, case("accuracy")).accuracy.images == 10
 
 
@@ -232,7 +228,7 @@ def test_a_host_out_of_memory_is_out_of_memory(bench):
 
 
 def test_where_the_user_limits_memory_the_reason_says_so(bench):
-    bench.settings = dataclasses.replace(bench.settings, memory_gib=0.5)
+    bench.settings = make_settings(bench.settings, memory_gib=0.5)
 
     def prepare(request):
         raise MemoryError

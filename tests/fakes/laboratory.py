@@ -3,11 +3,11 @@ speed is known by construction, and a device on a clock of its own."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
+from fakes.settings import make_settings
 
 from benchrack.cache import Cache
 from benchrack.execution.executors import Setup, Worker
@@ -17,7 +17,6 @@ from benchrack.vocabulary.backends import Backend, Engine
 from benchrack.vocabulary.datasets import Dataset, Sample, Split
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.models import LoadedModel, Model, Preprocessing
-from benchrack.vocabulary.settings import Settings
 
 CLASSES, SIDE = 10, 8
 SHAPE = (3, SIDE, SIDE)
@@ -181,17 +180,17 @@ def registry(*backends, models=(MODEL,), datasets=(DATASET,)):
 def bench(tmp_path, *backends, clock=None, device=None, **settings):
     """A bench of these backends, the first being the reference, on a clock of its own."""
     clock = clock or Clock()
-    chosen = Settings(inputs_mib=1, reference=backends[0].name, limit_foreign_load=1)
+    chosen = make_settings(inputs_mib=1, reference=backends[0].name, limit_foreign_load=1)
     return Bench(
         registry=registry(*backends),
-        settings=dataclasses.replace(chosen, **settings),
+        settings=make_settings(chosen, **settings),
         device=device or Device(kind="cpu", name="cpu"),
         cache=Cache(tmp_path / "cache"),
         clock=clock,
     )
 
 
-QUICK = Settings(
+QUICK = make_settings(
     reference="numpy-fp32", time_limit_s=0.02, warmup_limit_s=0.02, round_s=0.001, inputs_mib=1
 )
 """For processes that need to measure, and not to measure well."""
@@ -203,7 +202,7 @@ def worker(tmp_path, conftest, **settings):
     path.write_text(conftest)
     return Worker(
         Setup(
-            settings=dataclasses.replace(QUICK, **settings),
+            settings=make_settings(QUICK, **settings),
             device=Device(kind="cpu", name="cpu"),
             cache=str(tmp_path / "cache"),
             conftests=(str(path),),

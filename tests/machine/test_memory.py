@@ -1,14 +1,12 @@
 """What a batch needs of memory: predicted, followed, limited; and what is not tried therefore."""
 
-import dataclasses
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
-import laboratory as lab
+from fakes import laboratory as lab
+from fakes import measurements as made
 from fakes import nvml
 
 from benchrack.errors import OutOfMemoryError
@@ -16,12 +14,11 @@ from benchrack.execution.running import run_case
 from benchrack.machine import gauges, memory
 from benchrack.machine.gauges import CardGauge, HostGauge, available, gauge_of, peak_share
 from benchrack.machine.memory import GIB, Prediction, predict, probes, ran_out, require_room
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.results import Outcome
 
 pytest_plugins = ["pytester"]
-FAKES = Path(__file__).parents[1] / "fakes"
+TESTS = Path(__file__).parents[1]
 
 
 # The line -------------------------------------------------------------------------------------
@@ -113,8 +110,7 @@ def test_vague_words_count_only_where_most_is_used():
 
 
 def case(batch_size=4, **changes):
-    plain = Case(scenario="throughput", model="matrix", backend="numpy-fp32", batch_size=batch_size)
-    return dataclasses.replace(plain, **changes)
+    return made.case(batch_size=batch_size, **changes)
 
 
 def out(status="out-of-memory", **axes):
@@ -387,8 +383,8 @@ def test_a_library_that_runs_out_in_words_of_its_own_is_out_of_memory(followed):
 
 WORKERS_CONFTEST = f"""
 import os, sys
-sys.path.insert(0, {str(FAKES)!r})
-import laboratory as lab
+sys.path.insert(0, {str(TESTS)!r})
+from fakes import laboratory as lab
 import numpy as np
 from benchrack import hookimpl
 
@@ -437,8 +433,8 @@ def test_a_library_that_ends_the_process_for_want_of_memory_is_out_of_memory(wor
 
 CONFTEST = f"""
 import sys
-sys.path.insert(0, {str(FAKES)!r})
-import laboratory as lab
+sys.path.insert(0, {str(TESTS)!r})
+from fakes import laboratory as lab
 from benchrack import hookimpl
 
 def full_from_4(images, matrix):

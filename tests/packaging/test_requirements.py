@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 from fakes import laboratory
+from fakes import measurements as made
 
 from benchrack.errors import UnsupportedError
 from benchrack.scenarios.bench import lack, require
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 
-CASE = Case(scenario="throughput", model="matrix", backend="numpy-fp32", batch_size=1)
+CASE = made.case()
 NEEDY = {"requires": ("numpy", "no_such_module", "no.such.part"), "extra": "lab"}
 OLD, NEW = Device(kind="cuda", name="Tesla P40"), Device(kind="cuda", name="NVIDIA H200")
 
