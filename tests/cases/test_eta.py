@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from types import SimpleNamespace
 
 import pytest
+from fakes import measurements as made
+from fakes.settings import make_settings
 
 from benchrack.cases.eta import Eta, in_words
 from benchrack.errors import UnsupportedError
-from benchrack.execution.progress import position
 from benchrack.scenarios.built_in import SCENARIOS
-from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.settings import Settings
+from benchrack.execution.progress import position
 
-LIMITS = Settings.of(round_s=0.05, warmup_limit_s=5, time_limit_s=3, latency_samples=1000)
+LIMITS = make_settings(round_s=0.05, warmup_limit_s=5, time_limit_s=3, latency_samples=1000)
 
 
-def case(model="alexnet", backend="fp32", batch=1, scenario="throughput"):
-    return Case(scenario=scenario, model=model, backend=backend, batch_size=batch)
+def case(model="alexnet", backend="fp32", batch=1, **axes):
+    return made.case(model=model, backend=backend, batch_size=batch, **axes)
 
 
 class Clock:
@@ -80,10 +79,8 @@ def test_a_batch_longer_than_the_limits_is_waited_for(eta):
 def test_the_limits_bound_what_is_limited_by_time(eta):
     """A batch that is no longer than a round costs at most warm-up and time limit, and a little."""
     fed(eta, case(), seconds=2 + 3.6, prepare_s=2, batch_s=0.001)
-    assert (
-        eta.left_s([case(batch=32)]) - 2
-        <= LIMITS.measure.warmup_limit_s + LIMITS.measure.time_limit_s
-    )
+    limits = LIMITS.measure
+    assert eta.left_s([case(batch=32)]) - 2 <= limits.warmup_limit_s + limits.time_limit_s
 
 
 def test_preparation_is_of_the_model_and_backend_then_of_the_backend(eta):
@@ -97,7 +94,7 @@ def test_preparation_is_of_the_model_and_backend_then_of_the_backend(eta):
 
 def test_precisions_differ_as_on_other_models(eta):
     """INT8 took a quarter of FP32's time on one model, and so it does on the next."""
-    eta.settings = LIMITS.having(warmup_limit_s=1e6, time_limit_s=0)
+    eta.settings = make_settings(LIMITS, warmup_limit_s=1e6, time_limit_s=0)
     fed(eta, case("alexnet", "fp32", 64), seconds=170, prepare_s=0, batch_s=10.0)
     fed(eta, case("alexnet", "int8", 64), seconds=42.5, prepare_s=0, batch_s=2.5)
     fed(eta, case("vgg16", "fp32", 64), seconds=1700, prepare_s=0, batch_s=100.0)
@@ -105,7 +102,7 @@ def test_precisions_differ_as_on_other_models(eta):
 
 
 def test_a_model_never_seen_takes_the_mean_of_the_others(eta):
-    eta.settings = LIMITS.having(warmup_limit_s=1e6, time_limit_s=0)
+    eta.settings = make_settings(LIMITS, warmup_limit_s=1e6, time_limit_s=0)
     fed(eta, case("alexnet"), seconds=17, prepare_s=0, batch_s=1.0)
     fed(eta, case("vgg16"), seconds=51, prepare_s=0, batch_s=3.0)
     assert eta.left_s([case("resnet50")]) == pytest.approx(34, rel=0.01)
@@ -121,7 +118,7 @@ def test_a_large_model_weighs_more_than_a_small_one_not_one_case_each(eta):
 def test_latency_ends_with_its_samples(eta):
     """1000 samples at 1 ms are done in a second; at 1 s the time limit ends them."""
     fed(eta, case(scenario="latency"), seconds=1.602, prepare_s=0, batch_s=0.001)
-    assert eta.left_s([case("alexnet", "fp32", 1, "latency")]) == pytest.approx(1.602)
+    assert eta.left_s([case(scenario="latency")]) == pytest.approx(1.602)
     slow = Eta(LIMITS, SCENARIOS, lambda case: 1000)
     fed(slow, case(), seconds=10, prepare_s=0, batch_s=1.0)
     assert slow.left_s([case(scenario="latency")]) < 12
@@ -131,7 +128,7 @@ def test_accuracy_takes_every_picture_whatever_the_time_limit():
     many = Eta(LIMITS, SCENARIOS, lambda case: 50_000)
     fed(many, case(batch=25), seconds=10, prepare_s=0, batch_s=0.25)
     assert many.left_s([case(batch=25, scenario="accuracy")]) == pytest.approx(500)
-    few = Eta(LIMITS.having(evaluation_images=100), lambda case: 50_000)
+    few = Eta(make_settings(LIMITS, evaluation_images=100), SCENARIOS, lambda case: 50_000)
     fed(few, case(batch=25), seconds=10, prepare_s=0, batch_s=0.25)
     assert few.left_s([case(batch=25, scenario="accuracy")]) == pytest.approx(1)
 
@@ -152,7 +149,7 @@ def test_a_backend_that_can_not_run_here_costs_nothing(eta):
     with pytest.raises(UnsupportedError):
         eta.timed(case(backend="tf32"), refuse)
     assert eta.left_s([case("vgg16", "tf32"), case("resnet50", "tf32")]) == 0
-    assert eta.left_s([dataclasses.replace(case(backend="tf32"), device_count=2)]) > 0
+    assert eta.left_s([case(backend="tf32", device_count=2)]) > 0
     fed(eta, case("digits", "tf32"))  # it was that model alone
     assert eta.left_s([case("vgg16", "tf32")]) > 0
 

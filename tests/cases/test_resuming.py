@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
-import laboratory as lab
+from fakes import laboratory as lab
+from fakes import measurements as made
+from fakes.settings import make_settings
 
 from benchrack.cases.resuming import differences, take_over
 from benchrack.errors import UnsupportedError
 from benchrack.flattening import flatten
-from benchrack.pytest_plugin.resume import present as resume_of
+from benchrack.pytest_plugin.resume import present
 from benchrack.records import journal
 from benchrack.records.journal import Header, Journal
-from benchrack.vocabulary.backends import Engine
-from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.results import Measurement, OutputCheck, Preparation
-from benchrack.vocabulary.settings import Settings
+from benchrack.vocabulary.results import OutputCheck, Preparation
 
 MACHINE = {
     "machine": "b3b6eaffe456",
@@ -43,20 +38,14 @@ MACHINE = {
 }
 
 
-def case(backend="torch-fp32", batch_size=1):
-    return Case(scenario="throughput", model="matrix", backend=backend, batch_size=batch_size)
+def case(backend="torch-fp32", batch_size=1, **axes):
+    return made.case(backend=backend, batch_size=batch_size, **axes)
 
 
 def measured(case, start=1, **changes):
     """A valid record of a case on the laboratory's squares."""
-    plain = Measurement(
-        case=case,
-        engine=Engine(name="numpy", version="2", device="cpu", precision="fp32"),
-        preparation=Preparation(prepare_s=0.1, data_digest="squares-1"),
-        seconds_per_batch=(0.1, 0.1),
-        start=start,
-    )
-    return dataclasses.replace(plain, **changes)
+    plain = made.bare(case=case, start=start, preparation={"data_digest": "squares-1"})
+    return made.but(plain, **changes)
 
 
 @pytest.fixture
@@ -79,8 +68,8 @@ def header(bench, settings=None, device="cpu", **facts):
 
 
 def resume(bench, measurements, wanted, earlier=None, now=None):
-    present = resume_of(bench, now or header(bench))
-    return take_over(earlier or header(bench), measurements, present, set(wanted))
+    now = present(bench, now or header(bench))
+    return take_over(earlier or header(bench), measurements, now, set(wanted))
 
 
 def test_valid_records_of_wanted_starts_are_taken_over(bench):
@@ -160,21 +149,23 @@ def test_what_no_measurement_depends_on_may_change(bench, fact):
     ],
 )
 def test_settings_that_matter(bench, key, value):
-    other = bench.settings.having(**{key: value})
+    other = make_settings(bench.settings, **{key: value})
     (difference,) = differences(header(bench), header(bench, settings=other))
     assert ("fresh processes" if key == "starts" else key) in difference
 
 
 def test_settings_that_do_not_matter(bench):
     """A sweep of three starts each becomes one of six; where and how strictly it runs is free."""
-    three = bench.settings.having(starts=3)
-    more = three.having(starts=6, case_time_limit_s=9, publish=True, limit_variation=0.5)
+    three = make_settings(bench.settings, starts=3)
+    more = dataclasses.replace(
+        three, starts=6, case_time_limit_s=9, publish=True, limit_variation=0.5
+    )
     assert differences(header(bench, settings=three), header(bench, settings=more)) == []
 
 
 def test_starts_in_this_process_are_not_fresh(bench):
-    three = bench.settings.having(starts=3)
-    same = three.having(executor="in-process")
+    three = make_settings(bench.settings, starts=3)
+    same = make_settings(three, executor="in-process")
     (difference,) = differences(header(bench, settings=same), header(bench, settings=three))
     assert difference == "fresh processes (False then, True now)"
 
@@ -226,7 +217,7 @@ def test_other_pictures_are_measured(bench):
 
 
 def of_devices(count):
-    return measured(dataclasses.replace(case(), device_count=count))
+    return measured(case(device_count=count))
 
 
 @pytest.mark.parametrize(
@@ -267,7 +258,7 @@ def test_another_plugin_takes_nothing_over(bench):
 
 
 def test_other_files_of_weights_concern_the_cases_that_read_them(bench):
-    own = dataclasses.replace(case(), weights="trained")
+    own = case(weights="trained")
     earlier = dataclasses.replace(header(bench), weights={"trained": "3f2a"})
     now = dataclasses.replace(header(bench), weights={"trained": "9ab1"})
     records = [measured(case()), measured(own)]
@@ -315,7 +306,7 @@ def test_a_file_that_does_not_say_enough_takes_nothing_over(bench, earlier):
 def test_a_header_keeps_what_resuming_needs(tmp_path, bench):
     """By way of a journal, and of the block in pytest-benchmark's JSON."""
     written = dataclasses.replace(
-        header(bench, settings=Settings.of(starts=3)),
+        header(bench, settings=make_settings(starts=3)),
         devices=("cuda:0", "cuda:1"),
         nodes=("b3b6eaffe456", "0a11"),
         plugins={"plugin lab-cards": "1.0"},
@@ -323,7 +314,7 @@ def test_a_header_keeps_what_resuming_needs(tmp_path, bench):
         resumes=("r0",),
     )
     Journal.create(tmp_path / "r1.jsonl", written).close()
-    found = journal.read(tmp_path / "r1.jsonl").header
+    found = journal.read(tmp_path / "r1.jsonl", {}).header
     assert found == written
     assert differences(found, written) == []
     block = {"schema": 1, **dataclasses.asdict(written)}

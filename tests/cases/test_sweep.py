@@ -1,6 +1,7 @@
 """Sweep files and options become cases, or an error that says where and what."""
 
 import pytest
+from fakes.settings import make_settings
 
 from benchrack.cases import sweep
 from benchrack.errors import SweepError, UnknownNameError
@@ -9,7 +10,6 @@ from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.scenarios.latency import LATENCY
 from benchrack.scenarios.throughput import THROUGHPUT
 from benchrack.vocabulary.scenarios import BATCH_SIZES
-from benchrack.vocabulary.settings import Settings
 
 MINIMAL = """
 [throughput]
@@ -115,9 +115,8 @@ def test_an_unknown_sweep_lists_the_known():
     ],
 )
 def test_an_unknown_name_lists_the_known(write, registry, axis, value):
-    found = sweep.override(
-        sweep.load(write(MINIMAL), SCENARIOS), sweep.Overrides(**{axis: value}), SCENARIOS
-    )
+    minimal = sweep.load(write(MINIMAL), SCENARIOS)
+    found = sweep.override(minimal, sweep.Overrides(**{axis: value}), SCENARIOS)
     with pytest.raises(UnknownNameError, match="Known: "):
         sweep.cases(found, THROUGHPUT, registry)
 
@@ -135,7 +134,7 @@ def test_options_override_axes_but_not_the_batch_size_of_accuracy(registry):
 
 def test_settings_from_options_are_converted():
     given = sweep.parse_settings(["time_limit_s=10", "threads=2", "transfer=include"])
-    assert sweep.apply_settings(Settings(), given, "--set") == Settings.of(
+    assert sweep.apply_settings(make_settings(), given, "--set") == make_settings(
         time_limit_s=10.0, threads=2, transfer="include"
     )
 
@@ -169,7 +168,7 @@ def test_a_setting_needs_a_key_and_a_value(pair):
 @pytest.mark.parametrize("value", ["nan", "inf", "many", "-1"])
 def test_a_setting_must_be_a_number_that_makes_sense(value):
     with pytest.raises(SweepError, match="--set, time_limit_s: expected a number"):
-        sweep.apply_settings(Settings(), {"time_limit_s": value}, "--set")
+        sweep.apply_settings(make_settings(), {"time_limit_s": value}, "--set")
 
 
 def test_lists_of_options():

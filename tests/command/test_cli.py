@@ -11,18 +11,17 @@ import types
 
 import pytest
 from click.testing import CliRunner
+from fakes import measurements as made
 
 import benchrack.registry
 from benchrack import hookimpl
 from benchrack.cache import ENVIRONMENT_VARIABLE, Cache
 from benchrack.command.cli import FORMATS, cli
 from benchrack.records.journal import Header, Journal
-from benchrack.statistics.interval import Interval
-from benchrack.vocabulary.backends import Backend, Engine
-from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset
 from benchrack.vocabulary.models import Model, Preprocessing
-from benchrack.vocabulary.results import Measurement, Outcome, Preparation
+from benchrack.vocabulary.results import Outcome
 
 
 @pytest.fixture
@@ -36,13 +35,7 @@ def run():
 
 
 def measured(rate=10.0, model="alexnet"):
-    return Measurement(
-        case=Case(scenario="throughput", model=model, backend="pytorch-fp32", batch_size=1),
-        engine=Engine(name="PyTorch", version="2", device="cpu", precision="fp32"),
-        preparation=Preparation(prepare_s=0.25),
-        seconds_per_batch=(0.1,),
-        images_per_s=Interval(value=rate),
-    )
+    return made.throughput(images_per_s=rate, model=model, batch_size=1)
 
 
 @pytest.fixture

@@ -3,15 +3,15 @@
 from types import SimpleNamespace
 
 import pytest
+from fakes import measurements as made
+from fakes.settings import make_settings
 
 from benchrack.distributed import rank, world
 from benchrack.distributed.part import WorldPart
 from benchrack.execution.executors import Setup
 from benchrack.machine import placement
 from benchrack.pytest_plugin import executors, opening
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.settings import Settings
 
 torch = pytest.importorskip("torch")
 
@@ -47,7 +47,7 @@ def cards(monkeypatch):
         return launchers[-1]
 
     monkeypatch.setattr(world, "Worker", launch)
-    setup = Setup(settings=Settings(), device=CARDS[0], cache="", idle={"gpu": "of one"})
+    setup = Setup(settings=make_settings(), device=CARDS[0], cache="", idle={"gpu": "of one"})
     idle = {count: {"gpu": f"of {count}"} for count in (2, 4)}
     built = world.World(setup, CARDS, Executor(log, "worker"), idle)
     yield SimpleNamespace(world=built, log=log, launchers=launchers)
@@ -55,7 +55,7 @@ def cards(monkeypatch):
 
 
 def case(count):
-    return Case(scenario="throughput", model="m", backend="b", batch_size=1, device_count=count)
+    return made.case(device_count=count)
 
 
 def test_whoever_waits_with_a_card_in_hand_makes_room(cards):

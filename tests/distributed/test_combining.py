@@ -3,30 +3,25 @@
 import dataclasses
 
 import pytest
+from fakes import measurements as made
 
 from benchrack.distributed.combining import RankResult, combined, disagreement
 from benchrack.errors import DatasetError, WeightsError
 from benchrack.statistics.interval import Interval
-from benchrack.vocabulary.backends import Engine
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import (
-    Latency,
-    Measurement,
     OutputCheck,
     Power,
     Preparation,
     Surroundings,
 )
 
-CASE = Case(
-    scenario="throughput", model="resnet50", backend="pytorch-fp16", batch_size=8, device_count=2
-)
-MEASUREMENT = Measurement(
-    case=CASE,
-    engine=Engine(name="PyTorch", version="2.7.1", device="Tesla P4", precision="fp16"),
-    preparation=Preparation(prepare_s=1.0),
+MEASUREMENT = made.throughput(
+    batch_size=8,
+    device_count=2,
+    engine={"device": "Tesla P4", "precision": "fp16"},
+    preparation={"prepare_s": 1.0},
     seconds_per_batch=(0.10, 0.12, 0.10),
-    images_per_s=Interval(value=160.0),
+    images_per_s=160.0,
     output_check=OutputCheck(
         images=8,
         reference="pytorch-fp32",
@@ -41,7 +36,7 @@ MEASUREMENT = Measurement(
 
 def rank(own, measurement=MEASUREMENT, node=0, **changes):
     return RankResult(
-        measurement=dataclasses.replace(measurement, **changes),
+        measurement=made.but(measurement, **changes),
         own_seconds_per_batch=own,
         between_s=0.001,
         startup_s=3.0,
@@ -90,7 +85,8 @@ def test_of_single_batches_the_slowest_ranks_percentiles_count():
         return {
             "seconds_per_batch": own,
             "images_per_s": None,
-            "latency": Latency(samples=len(own), p50=Interval(value=1e3 * sorted(own)[1])),
+            "samples": len(own),
+            "p50": Interval(value=1e3 * sorted(own)[1]),
         }
 
     fast, slow = (0.001, 0.002, 0.900), (0.003, 0.004, 0.005)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from fakes import laboratory as lab
+from fakes import measurements as made
 
 from benchrack.distributed.world import World
 from benchrack.errors import (
@@ -19,7 +20,6 @@ from benchrack.errors import (
 )
 from benchrack.execution.executors import Setup, Worker
 from benchrack.machine.processors import usable_cores
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 
 pytest.importorskip("torch")
@@ -63,14 +63,8 @@ def world(tmp_path_factory, told):
     built.close()
 
 
-def case(backend="numpy-fp32", scenario="throughput", count=2, batch_size=2):
-    return Case(
-        scenario=scenario,
-        model="matrix",
-        backend=backend,
-        batch_size=batch_size,
-        device_count=count,
-    )
+def case(backend="numpy-fp32", count=2, batch_size=2, **axes):
+    return made.case(backend=backend, device_count=count, batch_size=batch_size, **axes)
 
 
 def pids_of(lines, word="running"):

@@ -1,12 +1,13 @@
 """Worker processes: what they give back, how they end, and that nothing outlives them."""
 
-import dataclasses
 import os
 import sys
 from pathlib import Path
 
 import pytest
 from fakes import laboratory as lab
+from fakes import measurements as made
+from fakes.settings import make_settings
 
 from benchrack.distributed.world import World
 from benchrack.errors import (
@@ -20,16 +21,14 @@ from benchrack.errors import (
 from benchrack.execution.executors import Setup, Worker
 from benchrack.flattening import flatten
 from benchrack.machine.placement import Place
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.settings import Settings
 
-FAKES = Path(__file__).parents[1] / "fakes"
+TESTS = Path(__file__).parents[1]
 
 CONFTEST = f"""
 import os, signal, sys, threading
-sys.path.insert(0, {str(FAKES)!r})
-import laboratory as lab
+sys.path.insert(0, {str(TESTS)!r})
+from fakes import laboratory as lab
 from benchrack import hookimpl
 from benchrack.errors import OutOfMemoryError
 
@@ -92,8 +91,8 @@ def worker(tmp_path):
     built.close()
 
 
-def case(backend="numpy-fp32", scenario="throughput"):
-    return Case(scenario=scenario, model="matrix", backend=backend, batch_size=2)
+def case(backend="numpy-fp32", **axes):
+    return made.case(backend=backend, batch_size=2, **axes)
 
 
 def test_a_measurement_comes_back_whole(worker):
@@ -238,11 +237,11 @@ def test_processes_of_several_devices_are_launched_anew_once(monkeypatch, tmp_pa
                 raise OutOfMemoryError("full")
             return "measured"
 
-    setup = Setup(settings=Settings(), device=Device(kind="cpu"), cache=str(tmp_path))
+    setup = Setup(settings=make_settings(), device=Device(kind="cpu"), cache=str(tmp_path))
     world = World(setup, (setup.device,) * 2, one=None)
     world._launcher, world._size = Ranks(), 2
     monkeypatch.setattr(World, "_launch", lambda self, size, launch: launched.append(size))
-    two = dataclasses.replace(case(), device_count=2)
+    two = case(device_count=2)
     if fits:
         assert world.run(two) == "measured"
     else:
@@ -280,7 +279,7 @@ def test_a_worker_whose_pytest_is_gone_ends(worker):
 
 def test_an_interpreter_that_can_not_start_is_an_error_in_words(tmp_path):
     broken = Worker(
-        Setup(settings=Settings(), device=Device(kind="cpu"), cache=str(tmp_path)),
+        Setup(settings=make_settings(), device=Device(kind="cpu"), cache=str(tmp_path)),
         command=(sys.executable, "-c", "raise SystemExit('no such module')"),
     )
     with pytest.raises(WorkerError, match="exit code 1: no such module"):

@@ -2,26 +2,23 @@
 
 import dataclasses
 import gc
-import sys
 import weakref
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
-import laboratory as lab
+from fakes import laboratory as lab
+from fakes import measurements as made
+from fakes.settings import make_settings
 
 from benchrack.data import opened
 from benchrack.errors import CorruptImageError, OutOfMemoryError, UnsupportedError
 from benchrack.execution.running import run_case, settle
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.records.record import from_record, to_record
-from benchrack.vocabulary.cases import Case
 
 
 def case(scenario="throughput", **changes):
-    plain = Case(scenario=scenario, model="matrix", backend="numpy-fp32", batch_size=4)
-    return dataclasses.replace(plain, **changes)
+    return made.case(scenario=scenario, **changes)
 
 
 @pytest.fixture
@@ -268,7 +265,7 @@ def test_a_measurement_survives_the_way_through_json(bench):
             value is None or isinstance(value, bool | int | float | str | list)
             for value in flat.values()
         )
-        assert from_record(flat, found.seconds_per_batch) == found
+        assert from_record(flat, found.seconds_per_batch, SCENARIOS) == found
 
 
 def test_reference_outputs_are_made_once(tmp_path, clock):

@@ -8,17 +8,17 @@ import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
+from fakes.settings import make_settings
 
 from benchrack.cache import Cache
 from benchrack.execution.executors import Setup, Worker
 from benchrack.registry.registry import Registry
-from benchrack.scenarios.bench import Bench
 from benchrack.scenarios.built_in import SCENARIOS
+from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Backend, Engine
 from benchrack.vocabulary.datasets import Dataset, Sample, Split
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.models import LoadedModel, Model, Preprocessing
-from benchrack.vocabulary.settings import Settings
 
 CLASSES, SIDE = 10, 8
 SHAPE = (3, SIDE, SIDE)
@@ -183,11 +183,11 @@ def registry(*backends, models=(MODEL,), datasets=(DATASET,)):
 def bench(tmp_path, *backends, clock=None, device=None, **settings):
     """A bench of these backends, the first being the reference, on a clock of its own."""
     clock = clock or Clock()
-    chosen = Settings.of(inputs_mib=1, reference=backends[0].name, limit_foreign_load=1)
+    chosen = make_settings(inputs_mib=1, reference=backends[0].name, limit_foreign_load=1)
     made = Bench.on(
         device or Device(kind="cpu", name="cpu"),
         registry(*backends),
-        chosen.having(**settings),
+        make_settings(chosen, **settings),
         Cache(tmp_path / "cache"),
     )
     return dataclasses.replace(made, clock=clock)
@@ -198,7 +198,7 @@ def again(bench, *, registry=None, **settings):
     made = Bench.on(
         bench.device,
         registry or bench.registry,
-        bench.settings.having(**settings),
+        make_settings(bench.settings, **settings),
         bench.cache,
         metering=bench.metering,
         peers=bench.peers,
@@ -208,7 +208,7 @@ def again(bench, *, registry=None, **settings):
     )
 
 
-QUICK = Settings.of(
+QUICK = make_settings(
     reference="numpy-fp32", time_limit_s=0.02, warmup_limit_s=0.02, round_s=0.001, inputs_mib=1
 )
 """For processes that need to measure, and not to measure well."""
@@ -220,7 +220,7 @@ def worker(tmp_path, conftest, **settings):
     path.write_text(conftest)
     return Worker(
         Setup(
-            settings=QUICK.having(**settings),
+            settings=make_settings(QUICK, **settings),
             device=Device(kind="cpu", name="cpu"),
             cache=str(tmp_path / "cache"),
             conftests=(str(path),),

@@ -4,14 +4,15 @@ Which rank a process is stands in the environment, as torch's launcher puts it t
 and `TOLD`, where a backend tells that it came to run, are the tests'.
 """
 
+import dataclasses
 import os
 import signal
 import sys
 import threading
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-import laboratory as lab
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from fakes import laboratory as lab
 
 from benchrack import hookimpl
 from benchrack.errors import OutOfMemoryError, UnsupportedError
@@ -91,7 +92,7 @@ def preparing():
         tell("prepared")
         return backend.prepare(request)
 
-    return lab.dataclasses.replace(backend, prepare=prepare)
+    return dataclasses.replace(backend, prepare=prepare)
 
 
 def picky():
@@ -103,7 +104,7 @@ def picky():
             raise UnsupportedError("this device is too old")
         return backend.prepare(request)
 
-    return lab.dataclasses.replace(backend, prepare=prepare)
+    return dataclasses.replace(backend, prepare=prepare)
 
 
 @hookimpl

@@ -7,14 +7,14 @@ import os
 
 import pytest
 from fakes import nvml
+from fakes.settings import make_settings
 
 from benchrack.hardware import conditions
 from benchrack.hardware.detection import Card, Machine, detect
 from benchrack.verdict.rules import HARMLESS_THROTTLING
 from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.settings import Settings
 
-SETTINGS = Settings()
+SETTINGS = make_settings()
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_a_kernel_without_proc_stat_gives_no_reason(root):
 
 
 def test_limits_are_those_of_the_sweep(root):
-    tolerant = dataclasses.replace(SETTINGS, limit_foreign_load=1.0, limit_other_processes=2)
+    tolerant = make_settings(SETTINGS, limit_foreign_load=1.0, limit_other_processes=2)
     stat(root, busy=1000, idle=5000)
     after = {"busy": 1030, "idle": 5000}
     assert not list(conditions.busy(tolerant, root.path, wait=lambda s: stat(root, **after)))
@@ -150,14 +150,14 @@ def test_limits_are_those_of_the_sweep(root):
 
 def test_more_threads_than_cores_are_known_beforehand(root, monkeypatch):
     monkeypatch.setattr(conditions.processors, "usable_cores", lambda root: 4)
-    many = dataclasses.replace(SETTINGS, threads=5)
+    many = make_settings(SETTINGS, threads=5)
     (reason,) = conditions.oversubscribed(many, root.path)
     assert "asks for 5 threads, and 4 cores are usable" in reason
     assert reason in conditions.spoilers((), many, root=root.path, wait=lambda s: None)
     card = Card(index=0, name="Tesla P4")  # which computes instead
     assert conditions.spoilers([card], many, root=root.path, wait=lambda s: None) == ()
     for fine in (0, 4):
-        settings = dataclasses.replace(SETTINGS, threads=fine)
+        settings = make_settings(SETTINGS, threads=fine)
         assert list(conditions.oversubscribed(settings, root.path)) == []
 
 

@@ -4,13 +4,10 @@ import dataclasses
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from fakes import laboratory as lab
 from fakes import nvml
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
-import laboratory as lab
 
 from benchrack.errors import DeviceError
 from benchrack.flattening import flatten, unflatten

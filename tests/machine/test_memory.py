@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
-import laboratory as lab
+from fakes import laboratory as lab
+from fakes import measurements as made
 from fakes import nvml
 
 from benchrack.errors import OutOfMemoryError
@@ -17,12 +16,11 @@ from benchrack.machine import gauges, memory
 from benchrack.machine.gauges import CardGauge, HostGauge, available, gauge_of, peak_share
 from benchrack.machine.memory import GIB, Prediction, predict, probes, ran_out, require_room
 from benchrack.scenarios.footprint import Memory
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.results import Outcome
 
 pytest_plugins = ["pytester"]
-FAKES = Path(__file__).parents[1] / "fakes"
+TESTS = Path(__file__).parents[1]
 
 
 # The line -------------------------------------------------------------------------------------
@@ -114,8 +112,7 @@ def test_vague_words_count_only_where_most_is_used():
 
 
 def case(batch_size=4, **changes):
-    plain = Case(scenario="throughput", model="matrix", backend="numpy-fp32", batch_size=batch_size)
-    return dataclasses.replace(plain, **changes)
+    return made.case(batch_size=batch_size, **changes)
 
 
 def out(status="out-of-memory", **axes):
@@ -388,8 +385,8 @@ def test_a_library_that_runs_out_in_words_of_its_own_is_out_of_memory(followed):
 
 WORKERS_CONFTEST = f"""
 import os, sys
-sys.path.insert(0, {str(FAKES)!r})
-import laboratory as lab
+sys.path.insert(0, {str(TESTS)!r})
+from fakes import laboratory as lab
 import numpy as np
 from benchrack import hookimpl
 
@@ -425,21 +422,21 @@ def worker(tmp_path):
 def test_a_worker_is_refused_what_is_beyond_its_limit_and_the_next_case_runs(worker):
     with pytest.raises(OutOfMemoryError, match=r"the host ran out of memory: .*2\.00 GiB"):
         worker.run(case(backend="greedy"))
-    assert worker.run(case()).images_per_s.value > 0
+    assert worker.run(case()).result.images_per_s.value > 0
 
 
 def test_a_library_that_ends_the_process_for_want_of_memory_is_out_of_memory(worker):
     with pytest.raises(OutOfMemoryError, match="bad_alloc"):
         worker.run(case(backend="aborting"))
-    assert worker.run(case()).images_per_s.value > 0
+    assert worker.run(case()).result.images_per_s.value > 0
 
 
 # In a run -------------------------------------------------------------------------------------
 
 CONFTEST = f"""
 import sys
-sys.path.insert(0, {str(FAKES)!r})
-import laboratory as lab
+sys.path.insert(0, {str(TESTS)!r})
+from fakes import laboratory as lab
 from benchrack import hookimpl
 
 def full_from_4(images, matrix):

@@ -12,10 +12,10 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from fakes.settings import make_settings
 
 from benchrack.execution.executors import Setup, Worker
 from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.settings import Settings
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -87,7 +87,9 @@ def test_a_worker_is_of_the_installed_package(tmp_path: Path) -> None:
     """Also where the directory of the call has a folder of that name, as a checkout has."""
     (tmp_path / "benchrack").mkdir()
     (tmp_path / "benchrack" / "__init__.py").write_text("raise SystemExit('not the package')")
-    command = Worker(setup=Setup(settings=Settings(), device=Device(kind="cpu"), cache="")).command
+    command = Worker(
+        setup=Setup(settings=make_settings(), device=Device(kind="cpu"), cache="")
+    ).command
     worker = subprocess.run(
         [*command, "1"],
         cwd=tmp_path,

@@ -18,12 +18,12 @@ from benchrack.reports.tables import render_all
 
 pytest_plugins = ["pytester"]
 
-FAKES = Path(__file__).parents[1] / "fakes"
+TESTS = Path(__file__).parents[1]
 
 CONFTEST = f"""
 import dataclasses, os, signal, sys, threading
-sys.path.insert(0, {str(FAKES)!r})
-import laboratory as lab
+sys.path.insert(0, {str(TESTS)!r})
+from fakes import laboratory as lab
 from benchrack import hookimpl
 from benchrack.errors import OutOfMemoryError
 

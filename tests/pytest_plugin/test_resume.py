@@ -13,12 +13,12 @@ from benchrack.reports.throughput import throughput_table
 
 pytest_plugins = ["pytester"]
 
-FAKES = Path(__file__).parents[1] / "fakes"
+TESTS = Path(__file__).parents[1]
 
 CONFTEST = f"""
 import os, sys
-sys.path.insert(0, {str(FAKES)!r})
-import laboratory as lab
+sys.path.insert(0, {str(TESTS)!r})
+from fakes import laboratory as lab
 from benchrack import hookimpl
 
 def once_broken(images, matrix):

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
+from fakes import measurements as made
 
 from benchrack.cases.sweep import beyond_server
 from benchrack.distributed.nodes import Nodes
@@ -10,19 +11,14 @@ from benchrack.hardware.descriptors import built_in
 from benchrack.pytest_plugin import opening
 from benchrack.pytest_plugin.cases import Planned
 from benchrack.pytest_plugin.resume import Resumed
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.descriptors import Accelerator, Server
 
 DESCRIPTORS = {descriptor.name: descriptor for descriptor in built_in()}
 
 
 def case_of(count):
-    return Case(
-        scenario="throughput",
-        model="alexnet",
-        backend="onnxruntime-int8",
-        batch_size=128,
-        device_count=count,
+    return made.case(
+        model="alexnet", backend="onnxruntime-int8", batch_size=128, device_count=count
     )
 
 

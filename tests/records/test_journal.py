@@ -10,16 +10,15 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from fakes import measurements as made
 
 from benchrack.errors import ResultsError
 from benchrack.records import journal
 from benchrack.records.journal import Header, Journal
-from benchrack.statistics.interval import Interval
-from benchrack.vocabulary.backends import Engine
-from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.results import Measurement, Outcome, Preparation
+from benchrack.vocabulary.results import Outcome
 
 HEADER = Header(
     run="r1",
@@ -30,16 +29,9 @@ HEADER = Header(
 
 
 def measured(batch_size=1, **more):
-    return Measurement(
-        case=Case(
-            scenario="throughput", model="alexnet", backend="pytorch-fp32", batch_size=batch_size
-        ),
-        engine=Engine(name="PyTorch", version="2", device="cpu", precision="fp32"),
-        preparation=Preparation(prepare_s=0.25),
-        seconds_per_batch=more.pop("samples", (0.1, 1 / 3)),
-        images_per_s=Interval(value=10.0),
-        **more,
-    )
+    samples = more.pop("samples", (0.1, 1 / 3))
+    axes = {"model": "alexnet", "backend": "pytorch-fp32", "batch_size": batch_size}
+    return made.throughput(seconds_per_batch=samples, **axes, **more)
 
 
 OUTCOME = Outcome(case=measured(64).case, status="out-of-memory", reason="no room")
@@ -158,7 +150,7 @@ def test_a_real_limit_on_file_size(tmp_path):
     """The kernel refuses in mid-line; what was whole stays whole."""
     code = f"""
 import resource, signal, sys
-sys.path.insert(0, {os.path.dirname(__file__)!r})
+sys.path[:0] = {[str(p) for p in Path(__file__).parents[:2]]!r}
 from test_journal import HEADER, journal, measured
 from pathlib import Path
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -270,7 +262,7 @@ def test_a_killed_process_leaves_what_it_measured(tmp_path):
     """SIGKILL right after a measurement: nothing buffered is lost."""
     code = f"""
 import os, signal, sys
-sys.path.insert(0, {os.path.dirname(__file__)!r})
+sys.path[:0] = {[str(p) for p in Path(__file__).parents[:2]]!r}
 from test_journal import HEADER, journal, measured
 from pathlib import Path
 opened = journal.Journal.create(Path({str(tmp_path / "r.jsonl")!r}), HEADER)

@@ -9,37 +9,27 @@ import types
 import typing
 
 import pytest
+from fakes import measurements as made
 
 from benchrack.flattening import flatten, unflatten
 from benchrack.records.record import from_record, to_record
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.backends import Engine
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import (
-    Accuracy,
     Footprint,
-    Latency,
     Measurement,
     Outcome,
     OutputCheck,
     Power,
     Preparation,
-    Steadiness,
     Surroundings,
     World,
 )
 
-CASE = Case(
-    scenario="throughput", model="resnet50", backend="pytorch-fp16", batch_size=8, device_count=2
-)
+CASE = made.case(model="resnet50", backend="pytorch-fp16", batch_size=8, device_count=2)
 SAMPLES = (0.1, 0.1 + 2**-54, 1 / 3)
-BARE = Measurement(
-    case=CASE,
-    engine=Engine(name="PyTorch", version="2.7.1", device="cpu", precision="fp16"),
-    preparation=Preparation(prepare_s=1.5),
-    seconds_per_batch=SAMPLES,
-)
-FULL = dataclasses.replace(
+BARE = made.bare(case=CASE, preparation={"prepare_s": 1.5}, seconds_per_batch=SAMPLES)
+FULL = made.but(
     BARE,
     engine=Engine(
         name="ONNX Runtime",
@@ -67,17 +57,15 @@ FULL = dataclasses.replace(
         calibration_images=5,
     ),
     images_per_s=Interval(value=123.4, low=122.0, high=124.5),
-    steadiness=Steadiness(
-        transfer="exclude", warmup_s=1.0, warmup_batches=9, warmup_steady=True, rounds=60
-    ),
-    latency=Latency(samples=46, p50=Interval(value=8.1, low=8.0, high=8.2), p90=Interval(value=9)),
-    accuracy=Accuracy(
-        images=15,
-        unreadable=("a.jpg",),
-        top1=Interval(value=0.8, low=0.55, high=0.93),
-        agreement=Interval(value=1.0),
-        logit_cosine=0.9999,
-    ),
+    steadiness=made.steady() | {"rounds": 60},
+    samples=46,
+    p50=Interval(value=8.1, low=8.0, high=8.2),
+    p90=Interval(value=9),
+    images=15,
+    unreadable=("a.jpg",),
+    top1=Interval(value=0.8, low=0.55, high=0.93),
+    agreement=Interval(value=1.0),
+    logit_cosine=0.9999,
     output_check=OutputCheck(
         images=4,
         reference="pytorch-fp32",
@@ -135,8 +123,8 @@ def test_keys_read_as_a_schema():
 
 def test_the_verdict_is_in_the_record_in_a_word():
     """It follows from the reasons, and is not read back."""
-    spoilt = dataclasses.replace(FULL, reasons=("noisy: by 9 %",))
-    clean = dataclasses.replace(FULL, reasons=())
+    spoilt = made.but(FULL, reasons=("noisy: by 9 %",))
+    clean = made.but(FULL, reasons=())
     assert to_record(clean)["verdict"] == "valid"
     assert to_record(spoilt)["verdict"] == "not valid"
     assert from_record({**to_record(spoilt), "verdict": "valid"}, SAMPLES).reasons == spoilt.reasons
@@ -176,10 +164,10 @@ def test_nothing_measured_leaves_no_key():
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_is_not_finite_becomes_null(value):
     """JSON has no NaN; an optional part whose figure is null was not measured."""
-    odd = dataclasses.replace(
+    odd = made.but(
         FULL,
         images_per_s=Interval(value=value, low=1.0, high=2.0),
-        accuracy=dataclasses.replace(FULL.result, logit_cosine=value),
+        logit_cosine=value,
         power=Power(meters=("nvml",), energy_by_device_j=(1.0, value)),
     )
     text = json.dumps(to_record(odd), allow_nan=False)
@@ -187,7 +175,7 @@ def test_what_is_not_finite_becomes_null(value):
     assert json.loads(text)["energy_by_device_j"] == [1.0, None]
     back = from_record({**json.loads(text), "energy_by_device_j": []}, SAMPLES)
     assert back.images_per_s is None
-    assert back.result.logit_cosine is None
+    assert back.accuracy.logit_cosine is None
 
 
 def test_null_for_a_required_figure_is_nan_again():
@@ -197,9 +185,7 @@ def test_null_for_a_required_figure_is_nan_again():
 
 def test_numpy_scalars_become_json_scalars():
     numpy = pytest.importorskip("numpy")
-    odd = dataclasses.replace(
-        BARE, images_per_s=Interval(value=numpy.float32(0.5), low=numpy.float64("nan"))
-    )
+    odd = made.but(BARE, images_per_s=Interval(value=numpy.float32(0.5), low=numpy.float64("nan")))
     flat = json.loads(json.dumps(to_record(odd), allow_nan=False))
     assert flat["images_per_s"] == 0.5
     assert flat["images_per_s_low"] is None

@@ -4,14 +4,14 @@ import dataclasses
 
 import pytest
 from fakes import laboratory
+from fakes import measurements as made
 
 from benchrack.errors import UnsupportedError
 from benchrack.execution.running import run_case
 from benchrack.registry.requirements import lack, require
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 
-CASE = Case(scenario="throughput", model="matrix", backend="numpy-fp32", batch_size=1)
+CASE = made.case()
 NEEDY = {"requires": ("numpy", "no_such_module", "no.such.part"), "extra": "lab"}
 OLD, NEW = Device(kind="cuda", name="Tesla P40"), Device(kind="cuda", name="NVIDIA H200")
 
@@ -58,6 +58,7 @@ def test_a_model_is_installed_with_its_framework(tmp_path):
     bench = laboratory.bench(tmp_path, backend, device=OLD)
     model = dataclasses.replace(laboratory.MODEL, **NEEDY)
     provided = {**bench.registry.provided, "model": {"matrix": model}}
-    bench = laboratory.again(bench, registry=dataclasses.replace(bench.registry, provided=provided))
+    registry = dataclasses.replace(bench.registry, provided=provided)
+    bench = laboratory.again(bench, registry=registry)
     with pytest.raises(UnsupportedError, match=r"^matrix needs .*: install the old stack$"):
         bench.prepare(CASE)

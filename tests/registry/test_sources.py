@@ -4,11 +4,11 @@ import dataclasses
 import os
 
 from fakes import laboratory as lab
+from fakes import measurements as made
 
 from benchrack.registry.loading import Provider
 from benchrack.registry.registry import Registry
 from benchrack.registry.sources import code_of, libraries_of, plugins_of, versions_of, weights_of
-from benchrack.vocabulary.cases import Case
 
 FACTS = {
     "machine": "b3b6eaffe456",
@@ -31,7 +31,7 @@ def test_modules_are_found_by_the_packages_that_bring_them():
 def test_the_code_of_cases_is_that_of_their_backends_and_models(tmp_path):
     backend = dataclasses.replace(lab.backend("ort-int8"), requires=("onnxruntime",))
     model = dataclasses.replace(lab.MODEL, requires=("PIL",))
-    case = Case(scenario="latency", model="matrix", backend="ort-int8", batch_size=1)
+    case = made.case(scenario="latency", backend="ort-int8")
     facts = {**FACTS, "call_git_commit": "a" * 40, "call_git_changes": "c0ffee"}
     assert code_of(facts, lab.registry(backend, models=[model]), [case]) == {
         "Benchrack's commit": "a" * 40,

@@ -6,20 +6,14 @@ import json
 from types import SimpleNamespace
 
 import pytest
+from fakes import measurements as made
 
 from benchrack.flattening import flatten
 from benchrack.records.journal import Header, Journal
 from benchrack.records.record import SCHEMA, to_record
 from benchrack.statistics.interval import Interval
-from benchrack.vocabulary.backends import Engine
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import (
-    Accuracy,
-    Latency,
-    Measurement,
     Outcome,
-    Preparation,
-    Steadiness,
 )
 
 R740 = {
@@ -32,7 +26,7 @@ LAPTOP = {"cpu": "AMD Ryzen 7 5800U with Radeon Graphics", "node": "lap"}
 
 
 def case(model="resnet50", backend="pytorch-fp32", batch_size=1, scenario="throughput", **more):
-    return Case(scenario=scenario, model=model, backend=backend, batch_size=batch_size, **more)
+    return made.case(scenario=scenario, model=model, backend=backend, batch_size=batch_size, **more)
 
 
 def measured(
@@ -53,35 +47,30 @@ def measured(
     **axes,
 ):
     """A measurement of a rate (images/s), of a latency (p50 in ms), or of an accuracy."""
-    scenario = "throughput" if rate is not None else "latency" if p50 is not None else "accuracy"
-    return Measurement(
-        case=case(scenario=axes.pop("scenario", scenario), weights=case_weights, **axes),
-        engine=Engine(
-            name=engine, version="1", device=device, precision="fp32", deviations=deviations
-        ),
-        preparation=Preparation(
-            prepare_s=0.5, trained=trained, weights_used=weights, data_used="sample-photos"
-        ),
-        seconds_per_batch=samples,
-        images_per_s=rate and Interval(value=rate, low=rate * (1 - half), high=rate * (1 + half)),
-        latency=p50
-        and Latency(samples=100, p50=Interval(value=p50, low=p50 * 0.99, high=p50 * 1.01)),
-        accuracy=accuracy,
-        steadiness=Steadiness(
-            transfer=transfer, warmup_s=1.0, warmup_batches=10, warmup_steady=True
-        ),
-        reasons=reasons,
-    )
+    common = {
+        **{"model": "resnet50", "backend": "pytorch-fp32", "batch_size": 1} | axes,
+        "weights": case_weights,
+        "engine": {"name": engine, "version": "1", "device": device, "deviations": deviations},
+        "preparation": {
+            "trained": trained,
+            "weights_used": weights,
+            "data_used": "sample-photos",
+        },
+        "seconds_per_batch": samples,
+        "steadiness": made.steady() | {"transfer": transfer},
+        "reasons": reasons,
+    }
+    if rate is not None:
+        found = rate and Interval(value=rate, low=rate * (1 - half), high=rate * (1 + half))
+        return made.throughput(images_per_s=found, **common)
+    if p50 is not None:
+        return made.latency(p50=Interval(value=p50, low=p50 * 0.99, high=p50 * 1.01), **common)
+    return made.accuracy(**accuracy or {}, **common)
 
 
 def shares(images=15, top1=0.8, **more):
-    return Accuracy(
-        images=images,
-        top1=top1 and Interval(value=top1, low=0.548, high=0.93),
-        agreement=Interval(value=1.0, low=0.796, high=1.0),
-        logit_cosine=0.99997,
-        **more,
-    )
+    """What a measurement of an accuracy has: the pictures, and the shares of them."""
+    return {"images": images, "top1": top1 and Interval(value=top1, low=0.548, high=0.93), **more}
 
 
 def missed(status, reason, scenario="throughput", **axes):

@@ -6,13 +6,13 @@ import dataclasses
 
 import pytest
 from click.testing import CliRunner
+from fakes import measurements as made
 
 from benchrack.command.cli import cli
 from benchrack.errors import ResultsError
 from benchrack.reports.cards import cards_table
 from benchrack.reports.records import load
 from benchrack.reports.tables import render_all
-from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.results import Power
 
 P40, P4 = "Tesla P40", "Tesla P4"
@@ -99,7 +99,7 @@ def test_the_single_p4_is_not_taken_for_its_own_base(results, on):
 def test_a_ratio_has_the_uncertainty_of_both(results, on):
     table = cards_table(results([on(P40, 100.0, half=0.01)], [on(P4, 50.0, half=0.01)]))
     assert column(table, "relative")[1].spread == "±2.0 %"
-    bare = dataclasses.replace(on(P4, 50.0), images_per_s=Interval(value=50.0))
+    bare = made.but(on(P4, 50.0), images_per_s=50.0)
     assert str(column(cards_table(results([on(P40, 100.0)], [bare])), "relative")[1]) == "0.50"
 
 

@@ -1,8 +1,7 @@
 """The parts of a batch on a card, beside its latency."""
 
-import dataclasses
-
 import pytest
+from fakes import measurements as made
 
 from benchrack.records.journal import Header
 from benchrack.reports.latency import latency_table
@@ -23,8 +22,7 @@ def session(make, tmp_path):
 
 
 def on_a_card(measurement, **parts):
-    latency = dataclasses.replace(measurement.result, **(parts or PARTS))
-    return dataclasses.replace(measurement, latency=latency)
+    return made.but(measurement, **parts or PARTS)
 
 
 def test_the_three_parts_are_shown_apart(session, make):
@@ -36,7 +34,7 @@ def test_the_three_parts_are_shown_apart(session, make):
 
 def test_parts_of_several_starts_are_their_median(session, make):
     starts = [
-        dataclasses.replace(on_a_card(make.measured(p50=8.0), copy_in_ms=ms), start=n)
+        on_a_card(make.measured(p50=8.0), copy_in_ms=ms, start=n)
         for n, ms in enumerate((1.0, 9.0, 2.0), 1)
     ]
     table = latency_table(session(starts))

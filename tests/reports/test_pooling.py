@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from fakes import measurements as made
 
 from benchrack.records.journal import Header
 from benchrack.reports.accuracy import accuracy_table
@@ -181,9 +182,7 @@ def correlated(start):
     """`correlated(number, rate)` is a start whose rounds were not independent in any blocks."""
 
     def measured(number, rate):
-        found = start(number, rate)
-        steadiness = dataclasses.replace(found.steadiness, independent=False)
-        return dataclasses.replace(found, steadiness=steadiness)
+        return made.but(start(number, rate), steadiness={"independent": False})
 
     return measured
 
@@ -222,10 +221,9 @@ def test_a_percentile_is_shown_only_where_every_start_has_it(session, make):
 
     def starts(*p99s):
         for number, p99 in enumerate(p99s, 1):
-            found = make.measured(p50=8.0)
             known = p99 and Interval(value=p99, low=p99 - 1, high=p99 + 1)
-            latency = dataclasses.replace(found.result, p90=Interval(value=9.0), p99=known)
-            yield dataclasses.replace(found, start=number, latency=latency)
+            percentiles = {"p90": Interval(value=9.0), "p99": known}
+            yield made.but(make.measured(p50=8.0), start=number, **percentiles)
 
     table = latency_table(session([*starts(20.0, 21.0, 22.0)]))
     assert table.rows[0][table.headers.index("p99 ms")].value == 21.0
@@ -332,7 +330,7 @@ def test_runs_that_do_not_resume_one_another_are_not_pooled(write_json, start):
 def test_starts_on_another_version_of_the_engine_are_not_pooled(write_json, start):
     """It was upgraded between the two runs, and those starts were to be measured again."""
     older = start(1, 100.0)
-    older = dataclasses.replace(older, engine=dataclasses.replace(older.engine, version="0"))
+    older = made.but(older, engine={"version": "0"})
     paths = [
         write_json("old.json", [older], **OLD),
         write_json("new.json", [start(2, 200.0)], resumes=["old"], **NEW),

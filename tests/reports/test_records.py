@@ -14,7 +14,7 @@ from benchrack.reports.records import load, newest_run, of_session
 
 
 def rates(results):
-    return [r.measurement.result.images_per_s.value for r in results.records]
+    return [r.measurement.images_per_s.value for r in results.records]
 
 
 def test_a_json_gives_records_and_misses(write_json, make):
@@ -119,11 +119,12 @@ def test_older_runs_come_first(write_json, make):
 
 def test_accuracy_of_random_weights_is_dropped_wherever_it_comes_from(write_json, make):
     accuracy = make.shares(top1_drop_points=1.0, reference_top1=0.5)
-    path = write_json("a.json", [make.measured(accuracy=accuracy, trained=False)])
-    read = load([path]).records[0].measurement.result
+    measured = make.measured(accuracy=accuracy, trained=False)
+    path = write_json("a.json", [measured])
+    read = load([path]).records[0].measurement.accuracy
     assert read.top1 is read.top5 is read.reference_top1 is read.top1_drop_points is None
-    assert read.agreement == accuracy.agreement
-    assert read.logit_cosine == accuracy.logit_cosine
+    assert read.agreement == measured.accuracy.agreement
+    assert read.logit_cosine == measured.accuracy.logit_cosine
 
 
 def test_a_killed_run_is_read_from_its_journal(write_journal, make):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from fakes import measurements as made
 
 from benchrack.records.journal import Header
 from benchrack.reports.power import power_table
@@ -14,7 +15,6 @@ from benchrack.reports.scaling import (
     batch_scaling_table,
     device_scaling_table,
 )
-from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.results import Footprint, Power, World
 
 P4 = "Tesla P4"
@@ -100,7 +100,7 @@ def test_a_ratio_has_the_uncertainty_of_both(session, on_cards):
 
 
 def test_a_rate_without_an_interval_still_has_a_speed_up(session, on_cards):
-    bare = dataclasses.replace(on_cards(200.0, 2), images_per_s=Interval(value=200.0))
+    bare = made.but(on_cards(200.0, 2), images_per_s=200.0)
     table = device_scaling_table(session([on_cards(100.0), bare]))
     assert column(table, "speed-up")[1].text == "2.00"
     assert column(table, "speed-up")[1].spread == ""
@@ -155,7 +155,7 @@ def test_the_baseline_of_a_run_that_resumes_one_that_resumes_another(make, write
 def test_the_baseline_has_the_same_version_of_its_engine(write_json, on_cards):
     """The framework was updated between a run and the one that resumes it."""
     newer = on_cards(150.0)
-    newer = dataclasses.replace(newer, engine=dataclasses.replace(newer.engine, version="2"))
+    newer = made.but(newer, engine={"version": "2"})
     first = write_json("a.json", [on_cards(100.0), on_cards(180.0, 2)], run="a")
     second = write_json("b.json", [newer], run="b", started="2026-12-01T10:00:00Z", resumes=["a"])
     table = device_scaling_table(load([first, second]))

@@ -2,13 +2,10 @@
 
 import dataclasses
 import os
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
-import laboratory as lab
+from fakes import laboratory as lab
+from fakes import measurements as made
 from fakes import nvml
 from fakes.power import PowerTrace
 
@@ -18,7 +15,6 @@ from benchrack.machine.surroundings import CpuTimes
 from benchrack.plugins.meters.nvml import benchrack_meters
 from benchrack.records.record import from_record, to_record
 from benchrack.scenarios.built_in import SCENARIOS
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 
 HOT = 0x40  # hw_thermal_slowdown
@@ -75,8 +71,7 @@ class Lab:
         return CpuTimes(busy_s=0.9 * now, total_s=2 * now, own_s=0.5 * now, cpus=2, tick_s=0.01)
 
     def measure(self, scenario):
-        case = Case(scenario=scenario, model="matrix", backend="numpy-fp32", batch_size=4)
-        return run_case(self.bench, case)
+        return run_case(self.bench, made.case(scenario=scenario))
 
 
 @pytest.mark.parametrize("scenario", ["throughput", "latency", "accuracy"])
@@ -156,8 +151,7 @@ def test_the_energy_of_an_image(make):
 
 def test_without_meters_there_is_no_power(tmp_path):
     bench = lab.bench(tmp_path, lab.backend(clock=lab.Clock()))
-    case = Case(scenario="accuracy", model="matrix", backend="numpy-fp32", batch_size=4)
-    found = run_case(bench, case)
+    found = run_case(bench, made.case(scenario="accuracy"))
     assert found.power is None
     assert found.surroundings.threads_used == 1
 
@@ -167,5 +161,6 @@ def test_of_latency_too_a_meter_that_may_not_be_read_says_why(tmp_path):
     bench = lab.bench(tmp_path, lab.backend(clock=clock), clock=clock, time_limit_s=1)
     opened = Opened(absent={"rapl": "root only"}, clock=clock)
     bench = dataclasses.replace(bench, metering=Metering(opened=opened))
-    case = Case(scenario="latency", model="matrix", backend="numpy-fp32", batch_size=4)
-    assert run_case(bench, case).power.meters_absent == ("rapl: root only",)
+    assert run_case(bench, made.case(scenario="latency")).power.meters_absent == (
+        "rapl: root only",
+    )

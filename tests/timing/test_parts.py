@@ -1,13 +1,8 @@
 """What a batch is made of, and whether `synchronize` waits: on a device whose times are known."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
-import laboratory as lab
+from fakes import laboratory as lab
 
 from benchrack.timing.parts import BATCHES, LEAST_BATCHES, parts_of, unsynchronised_share
 

@@ -5,16 +5,16 @@ import threading
 
 import pytest
 from fakes import laboratory as lab
+from fakes import measurements as made
 from fakes.seats import together
+from fakes.settings import make_measuring
 
 from benchrack.errors import UnsupportedError
 from benchrack.execution import running
 from benchrack.timing.ranks import ALONE, PeersError, agreed, prepared_by_all
 from benchrack.timing.rounds import measure_rounds, measure_singly, warm_up
-from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.settings import Measuring
 
-QUICK = Measuring(round_s=0.05, interval=0.01, time_limit_s=1.0, warmup_limit_s=1.0)
+QUICK = make_measuring(round_s=0.05, interval=0.01, time_limit_s=1.0, warmup_limit_s=1.0)
 
 
 class Machine:
@@ -223,14 +223,7 @@ def test_throughput_is_that_of_all_at_the_slowests_pace(tmp_path):
         backend = lab.backend(clock=clock, cost=lambda index: cost)
         bench = lab.bench(tmp_path, backend, clock=clock, time_limit_s=1)
         bench = dataclasses.replace(bench, peers=peers)
-        case = Case(
-            scenario="throughput",
-            model="matrix",
-            backend="numpy-fp32",
-            batch_size=4,
-            device_count=2,
-        )
-        return running.measure(bench, case)
+        return running.measure(bench, made.case(device_count=2))
 
     for measurement, found in together(2, run):
         assert measurement.result.images_per_s.value == pytest.approx(400, rel=0.002)
@@ -244,9 +237,7 @@ def test_latency_is_each_ones_own_until_they_are_combined(tmp_path):
         backend = lab.backend(clock=clock, cost=lambda index: cost)
         bench = lab.bench(tmp_path, backend, clock=clock, latency_samples=50)
         bench = dataclasses.replace(bench, peers=peers)
-        case = Case(
-            scenario="latency", model="matrix", backend="numpy-fp32", batch_size=1, device_count=2
-        )
+        case = made.case(scenario="latency", batch_size=1, device_count=2)
         return running.measure(bench, case)[0].result.p50.value
 
     assert together(2, run) == [pytest.approx(10), pytest.approx(20)]

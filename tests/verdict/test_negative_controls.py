@@ -4,14 +4,11 @@ On a fake clock, with a fake card behind a fake NVML and a fake host: exact, and
 
 import dataclasses
 import os
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
-import laboratory as lab
+from fakes import laboratory as lab
+from fakes import measurements as made
 from fakes import nvml
 from fakes.power import PowerTrace
 
@@ -20,7 +17,6 @@ from benchrack.execution.running import run_case
 from benchrack.hardware.descriptors import built_in
 from benchrack.machine.surroundings import CpuTimes
 from benchrack.plugins.meters.nvml import benchrack_meters
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 
 MINE = (os.getpid(), 1 << 30)
@@ -118,8 +114,7 @@ def verdict(tmp_path, fake_nvml, pools):
             cpu_times=Host(clock, others),
             data=dataclasses.replace(bench.data, _pools=pools),
         )
-        case = Case(scenario=scenario, model="matrix", backend="tested", batch_size=4)
-        return run_case(bench, case)
+        return run_case(bench, made.case(scenario=scenario, backend="tested"))
 
     return measure
 
@@ -296,8 +291,7 @@ def test_a_constant_output_of_the_reference_itself(tmp_path):
 
     clock = lab.Clock()
     bench = lab.bench(tmp_path, lab.backend(clock=clock, compute=constant), clock=clock)
-    case = Case(scenario="throughput", model="matrix", backend="numpy-fp32", batch_size=4)
-    found = run_case(bench, case)
+    found = run_case(bench, made.case())
     assert found.output_check.max_relative_error == 0
     assert rules(found) == ["output-mismatch"]
 
@@ -383,8 +377,7 @@ def test_more_threads_than_cores(tmp_path):
     clock = lab.Clock()
     engine = dataclasses.replace(lab.ENGINE, threads=100_000)
     bench = lab.bench(tmp_path, lab.backend(clock=clock, engine=engine), clock=clock)
-    case = Case(scenario="throughput", model="matrix", backend="numpy-fp32", batch_size=4)
-    assert rules(run_case(bench, case)) == ["oversubscribed-cpu"]
+    assert rules(run_case(bench, made.case())) == ["oversubscribed-cpu"]
 
 
 @pytest.mark.parametrize("scenario", ["throughput", "latency"])
@@ -424,6 +417,6 @@ def test_the_parts_of_a_batch_on_a_card(verdict):
 
 def test_latency_is_metered_apart_from_its_samples(verdict):
     found = verdict(scenario="latency")
-    assert found.result.samples == pytest.approx(5 / 0.010, abs=1)
+    assert found.latency.samples == pytest.approx(5 / 0.010, abs=1)
     assert found.power.energy_window_s >= found.power.energy_window_minimum_s
     assert found.power.average_power_w == pytest.approx(250, rel=0.01)

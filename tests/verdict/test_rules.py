@@ -6,23 +6,18 @@ import re
 from pathlib import Path
 
 import pytest
+from fakes import measurements as made
+from fakes.settings import make_settings
 
 from benchrack.statistics.interval import Interval
 from benchrack.verdict.peak import share_of_peak
 from benchrack.verdict.rules import HARMLESS_THROTTLING, RULES, judge
 from benchrack.verdict.tolerances import TOLERANCES
-from benchrack.vocabulary.backends import Engine
-from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.descriptors import Accelerator, Cited
 from benchrack.vocabulary.results import (
     OF_ENERGY,
-    Accuracy,
-    Latency,
-    Measurement,
     OutputCheck,
     Power,
-    Preparation,
-    Steadiness,
     Surroundings,
 )
 from benchrack.vocabulary.settings import Settings
@@ -40,21 +35,13 @@ CARD = Accelerator(
         "int8_tops": Cited(40, "made up", "A"),
     },
 )
-VALID = Measurement(
-    case=Case(scenario="throughput", model="m", backend="b", batch_size=8),
-    engine=Engine(name="e", version="1", device="Card", precision="fp32"),
-    preparation=Preparation(prepare_s=1, asked_precision="fp32", multiply_accumulates=10**9),
+VALID = made.throughput(
+    batch_size=8,
+    engine={"device": "Card", "precision": "fp32"},
+    preparation={"asked_precision": "fp32", "multiply_accumulates": 10**9},
     seconds_per_batch=(0.01, 0.0101, 0.0099) * 10,
     images_per_s=Interval(value=800, low=795, high=805),
-    steadiness=Steadiness(
-        transfer="exclude",
-        warmup_s=1,
-        warmup_batches=100,
-        warmup_steady=True,
-        rounds=30,
-        coefficient_of_variation=0.01,
-        unsynchronised_share=0.0,
-    ),
+    steadiness={"rounds": 30, "coefficient_of_variation": 0.01, "unsynchronised_share": 0.0},
     output_check=OutputCheck(
         images=8,
         reference="ref",
@@ -74,54 +61,44 @@ VALID = Measurement(
         foreign_cpu_share=0.01, foreign_cpu_resolution=0.001, threads_used=2, usable_cores=2
     ),
 )
-LATENCY = dataclasses.replace(
-    VALID,
-    case=dataclasses.replace(VALID.case, scenario="latency"),
-    images_per_s=None,
-    latency=Latency(samples=30, p50=Interval(value=10, low=9.9, high=10.1)),
-    steadiness=dataclasses.replace(
-        VALID.steadiness, rounds=None, coefficient_of_variation=None, unsynchronised_share=None
-    ),
+LATENCY = made.latency(
+    case=made.case(scenario="latency", batch_size=8),
+    engine=VALID.engine,
+    preparation=VALID.preparation,
+    seconds_per_batch=VALID.seconds_per_batch,
+    samples=30,
+    output_check=VALID.output_check,
+    power=VALID.power,
+    surroundings=VALID.surroundings,
 )
 
 
-def but(measurement=VALID, **parts):
-    """The measurement, with fields of its parts changed: `but(power={"energy_window_s": 1})`."""
-    changed = {
-        name: dataclasses.replace(getattr(measurement, name), **value)
-        if isinstance(value, dict)
-        else value
-        for name, value in parts.items()
-    }
-    return dataclasses.replace(measurement, **changed)
+def but(measurement=VALID, **changes):
+    """A clean measurement, but for these: `but(power={"energy_window_s": 1})`."""
+    return made.but(measurement, **changes)
 
 
 def reason(measurement, card=CARD, **settings):
     """The only reason against a measurement, or None."""
-    reasons = judge(measurement, Settings.of(**settings), card)
+    reasons = judge(measurement, make_settings(**settings), card)
     assert len(reasons) <= 1, reasons
     return reasons[0] if reasons else None
 
 
 @pytest.mark.parametrize("measurement", [VALID, LATENCY], ids=["throughput", "latency"])
 def test_nothing_is_said_against_a_clean_record(measurement):
-    assert judge(measurement, Settings(), CARD) == ()
-    assert judge(measurement, Settings(), None) == ()
+    assert judge(measurement, make_settings(), CARD) == ()
+    assert judge(measurement, make_settings(), None) == ()
 
 
 def test_nothing_is_held_against_what_was_not_measured():
-    bare = Measurement(
-        case=VALID.case,
-        engine=VALID.engine,
-        preparation=Preparation(prepare_s=1),
-        seconds_per_batch=(0.01,),
-    )
-    assert judge(bare, Settings(), CARD) == ()
+    bare = made.bare(engine=VALID.engine, seconds_per_batch=(0.01,))
+    assert judge(bare, make_settings(), CARD) == ()
 
 
 def test_a_reason_begins_with_its_rule():
     spoilt = but(steadiness={"warmup_steady": False}, surroundings={"foreign_cpu_share": 0.5})
-    reasons = judge(spoilt, Settings(), CARD)
+    reasons = judge(spoilt, make_settings(), CARD)
     assert [text.partition(": ")[0] for text in reasons] == ["not-steady", "foreign-load"]
 
 
@@ -181,9 +158,9 @@ def test_a_wide_interval(low, high):
 
 
 def test_an_interval_that_could_not_be_had():
-    few = but(images_per_s=Interval(value=800), seconds_per_batch=(0.01,) * 3)
+    few = but(images_per_s=800, seconds_per_batch=(0.01,) * 3)
     assert reason(few) == "noisy: 3 rounds are too few, or too correlated, for an interval"
-    single = but(LATENCY, latency=Latency(samples=2), seconds_per_batch=(0.01,) * 2)
+    single = but(LATENCY, samples=2, p50=None, seconds_per_batch=(0.01,) * 2)
     assert reason(single) == "noisy: 2 samples are too few, or too correlated, for an interval"
 
 
@@ -198,7 +175,7 @@ def test_rounds_that_are_not_independent_are_a_reason_when_publishing():
 
 
 def test_a_wide_interval_of_latency():
-    wide = but(LATENCY, latency={"p50": Interval(value=10, low=9, high=10.1)})
+    wide = but(LATENCY, p50=Interval(value=10, low=9, high=10.1))
     assert reason(wide) == "noisy: known to ±10.0% only (limit ±5.0%)"
 
 
@@ -253,7 +230,7 @@ def test_int8_of_which_nothing_is_int8_fell_back():
 
 def test_int8_that_is_partly_float_and_ran_elsewhere():
     both = int8(33, deviations=("20 of 53 ran outside TensorRT", "20 of 53 did not run in INT8"))
-    found = judge(both, Settings(), CARD)
+    found = judge(both, make_settings(), CARD)
     assert [text.partition(":")[0] for text in found] == ["fell-back", "unfused-int8"]
 
 
@@ -332,9 +309,9 @@ def test_accuracy_is_judged_by_the_cosine_over_all_pictures():
     accuracy = but(
         images_per_s=None, steadiness=None, output_check=None, power=None, surroundings=None
     )
-    far = but(accuracy, accuracy=Accuracy(images=20, logit_cosine=0.9999))
+    far = but(accuracy, images=20, logit_cosine=0.9999)
     assert reason(far).startswith("output-mismatch: 1 − cosine 0.0001 (tolerance 1e-08)")
-    assert reason(but(accuracy, accuracy=Accuracy(images=20, logit_cosine=1.0))) is None
+    assert reason(but(accuracy, images=20, logit_cosine=1.0)) is None
 
 
 def test_tolerances_grow_as_mantissas_shrink():
@@ -422,7 +399,7 @@ def test_energy_of_a_card_that_pauses_says_why_it_is_hardly_known():
 
 
 def test_what_a_model_answers_does_not_depend_on_its_energy():
-    counted = dataclasses.replace(known_to(120.0), accuracy=Accuracy(images=20))
+    counted = but(known_to(120.0), images=20)
     assert reason(counted) is None
 
 
@@ -519,16 +496,16 @@ def test_published_rates_of_real_cards_are_possible():
 
 def test_the_share_of_peak_is_of_all_devices():
     assert share_of_peak(VALID, CARD) == pytest.approx(2e9 * 800 / 10e12)
-    four = but(case={"device_count": 4})
+    four = but(device_count=4)
     assert share_of_peak(four, CARD) == pytest.approx(2e9 * 800 / 40e12)
     assert share_of_peak(but(preparation={"multiply_accumulates": 0}), CARD) is None
 
 
 def test_the_share_of_peak_of_a_latency_is_that_of_its_median_batch():
     assert share_of_peak(LATENCY, CARD) == pytest.approx(2e9 * 800 / 10e12)
-    two = but(LATENCY, case={"device_count": 2})
+    two = but(LATENCY, device_count=2)
     assert share_of_peak(two, CARD) == pytest.approx(share_of_peak(LATENCY, CARD))
-    assert share_of_peak(but(LATENCY, latency=Latency(samples=2)), CARD) is None
+    assert share_of_peak(but(LATENCY, samples=2, p50=None), CARD) is None
 
 
 # docs --------------------------------------------------------------------------------------------
@@ -542,7 +519,7 @@ def test_docs_have_a_heading_for_every_rule_and_no_other():
 
 @pytest.mark.parametrize("key", LIMITS)
 def test_docs_name_every_threshold_with_its_default(key):
-    default = getattr(Settings(), key)
+    default = getattr(make_settings(), key)
     assert re.search(rf"`{key}` \({default:g}\)", DOCS.read_text())
 
 
@@ -557,13 +534,14 @@ def test_what_slows_a_machine_down_is_no_reason_against_an_accuracy():
         foreign_cpu_share=0.9, threads_used=8, usable_cores=1, other_processes=("other (pid 7)",)
     )
     timed = but(VALID, surroundings=loaded)
-    rules = {text.partition(":")[0] for text in judge(timed, Settings(), CARD)}
+    rules = {text.partition(":")[0] for text in judge(timed, make_settings(), CARD)}
     assert {"foreign-load", "shared-device"} <= rules
     answered = but(
         timed,
         images_per_s=None,
         steadiness=None,
         output_check=None,
-        accuracy=Accuracy(images=20, logit_cosine=1.0),
+        images=20,
+        logit_cosine=1.0,
     )
-    assert judge(answered, Settings(), CARD) == ()
+    assert judge(answered, make_settings(), CARD) == ()

@@ -8,6 +8,7 @@ import types
 
 import pytest
 from fakes import nvml
+from fakes.settings import make_settings
 
 from benchrack import hookimpl
 from benchrack.plugins.provenance import accelerators, call, cpu, host, software
@@ -22,7 +23,6 @@ from benchrack.vocabulary.provenance import (
     machine_digest,
     without_passwords,
 )
-from benchrack.vocabulary.settings import Settings
 
 BUILT_IN = (cpu, host, accelerators, software, call)
 
@@ -169,7 +169,7 @@ def test_a_run_keeps_the_command_as_provenance_does(tmp_path):
     address = "elasticsearch+https://me:secret@host:9200/index"
     command = ("pytest", "-m", "inference", f"--benchmark-storage={address}")
     devices = [Device(kind="cpu")]
-    run = Run.begin(tmp_path, new_header("quick", command, {}, Settings(), devices))
+    run = Run.begin(tmp_path, new_header("quick", command, {}, make_settings(), devices))
     expected = call.gather({}, command)["command"]
     assert list(run.block()["command"]) == list(run.header.command) == expected
     assert "secret" not in run.journal.path.read_text()

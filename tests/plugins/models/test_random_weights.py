@@ -1,13 +1,13 @@
 """Random weights: outputs that differ between inputs, in FP16's range, the same everywhere."""
 
 import pytest
+from fakes.settings import make_request
 
 from benchrack.cache import Cache
 from benchrack.data import inputs
 from benchrack.plugins.datasets import sample_photos
 from benchrack.plugins.models import random_weights, weights
 from benchrack.plugins.models.torchvision import benchrack_models
-from benchrack.vocabulary.settings import Settings
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torchvision")
@@ -28,7 +28,7 @@ def googlenet_cache(tmp_path_factory):
 
 def photos(name, count=4):
     pytest.importorskip("foolbox", exc_type=ImportError)
-    found = sample_photos.open_photos(None, Settings()).measured[:count]
+    found = sample_photos.open_photos(None, make_request()).measured[:count]
     return torch.from_numpy(inputs.read_images(found, MODELS[name])[0])
 
 
