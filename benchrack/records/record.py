@@ -39,6 +39,9 @@ def from_record(
     scenario = scenarios.get(bare.case.scenario)
     if scenario is None:
         return bare
+    for axis in scenario.axes:
+        if axis.common and axis.default is None and axis.field not in flat:
+            raise KeyError(axis.field)
     prefix = _prefix(scenario.part, scenario.name)
     if not present(scenario.part, flat, prefix):
         return bare

@@ -157,9 +157,7 @@ def test_settings_that_matter(bench, key, value):
 def test_settings_that_do_not_matter(bench):
     """A sweep of three starts each becomes one of six; where and how strictly it runs is free."""
     three = make_settings(bench.settings, starts=3)
-    more = dataclasses.replace(
-        three, starts=6, case_time_limit_s=9, publish=True, limit_variation=0.5
-    )
+    more = make_settings(three, starts=6, case_time_limit_s=9, publish=True, limit_variation=0.5)
     assert differences(header(bench, settings=three), header(bench, settings=more)) == []
 
 

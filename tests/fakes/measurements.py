@@ -27,6 +27,7 @@ from benchrack.vocabulary.results import (
 )
 
 PARTS = {
+    "case": Case,
     "engine": Engine,
     "preparation": Preparation,
     "steadiness": Steadiness,
@@ -38,7 +39,10 @@ PARTS = {
 }
 OWNERS = {
     field.name: name
-    for name, owner in (("case", Case), *(("result", scenario.part) for scenario in SCENARIOS.values()))
+    for name, owner in (
+        ("case", Case),
+        *(("result", scenario.part) for scenario in SCENARIOS.values()),
+    )
     for field in dataclasses.fields(owner)
 }
 """The part that a keyword belongs to, where that is not said."""
@@ -95,16 +99,16 @@ def but(measurement: Measurement, /, **changes: Any) -> Measurement:
             found.setdefault(OWNERS[name], {})[name] = value
         else:
             found[name] = value
-    for name, value in found.items():
+    for name, value in sorted(found.items()):  # the case first: it says what a result is
         if isinstance(value, dict):
-            part = getattr(measurement, name)
-            whole = _part(name, found, measurement) if part is None else part.__class__
-            found[name] = whole(**value) if part is None else dataclasses.replace(part, **value)
+            part, whole = getattr(measurement, name), _part(name, found, measurement)
+            fits = isinstance(part, whole)
+            found[name] = dataclasses.replace(part, **value) if fits else whole(**value)
     return dataclasses.replace(measurement, **found)
 
 
 def _part(name: str, found: dict[str, Any], measurement: Measurement) -> type:
-    """The class of a part that is not there yet; that of a result is its scenario's."""
+    """The class of a part; that of a result is its scenario's."""
     if name != "result":
         return PARTS[name]
     case = found.get("case", measurement.case)

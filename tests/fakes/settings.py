@@ -21,6 +21,4 @@ def make_measuring(**keys: Any) -> Measuring:
 def make_request(**keys: Any) -> SplitRequest:
     """What a data set is told with these settings."""
     settings = make_settings(**keys)
-    return SplitRequest(
-        seed=settings.measure.seed, calibration_images=settings.calibrate.images
-    )
+    return SplitRequest(seed=settings.measure.seed, calibration_images=settings.calibrate.images)

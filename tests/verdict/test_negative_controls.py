@@ -417,6 +417,6 @@ def test_the_parts_of_a_batch_on_a_card(verdict):
 
 def test_latency_is_metered_apart_from_its_samples(verdict):
     found = verdict(scenario="latency")
-    assert found.latency.samples == pytest.approx(5 / 0.010, abs=1)
+    assert found.result.samples == pytest.approx(5 / 0.010, abs=1)
     assert found.power.energy_window_s >= found.power.energy_window_minimum_s
     assert found.power.average_power_w == pytest.approx(250, rel=0.01)

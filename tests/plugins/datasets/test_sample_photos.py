@@ -40,8 +40,7 @@ def test_fewer_calibrate_where_fewer_are_asked_for():
 
 def test_splits_have_digests_of_their_own():
     digests = {
-        sample_photos.open_photos(None, make_request(calibration_batches=n)).digest
-        for n in (0, 50)
+        sample_photos.open_photos(None, make_request(calibration_batches=n)).digest for n in (0, 50)
     }
     assert len(digests) == 2
 
