@@ -13,11 +13,12 @@ import pytest
 from click.testing import CliRunner
 from fakes import measurements as made
 
-import benchrack.registry
+import benchrack.registry.registry
 from benchrack import hookimpl
 from benchrack.cache import ENVIRONMENT_VARIABLE, Cache
 from benchrack.command.cli import FORMATS, cli
 from benchrack.records.journal import Header, Journal
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset
 from benchrack.vocabulary.models import Model, Preprocessing
@@ -182,10 +183,11 @@ def lab_plugin():
 def lab(monkeypatch):
     """A registry that holds a lab's plugin and the built-in hardware."""
     monkeypatch.setitem(sys.modules, "lab_plugin", lab_plugin())
-    load = benchrack.registry.load_registry
-    built_in = ("lab_plugin", "benchrack.hardware.plugin")
+    load = benchrack.registry.registry.load_registry
+    scenarios = (f"benchrack.scenarios.{name}" for name in SCENARIOS)
+    built_in = (*scenarios, "lab_plugin", "benchrack.hardware.plugin")
     monkeypatch.setattr(
-        benchrack.registry, "load_registry", lambda **kw: load(**kw, built_in=built_in)
+        benchrack.registry.registry, "load_registry", lambda **kw: load(**kw, built_in=built_in)
     )
 
 

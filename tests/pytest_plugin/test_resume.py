@@ -84,7 +84,7 @@ def lab(pytester, monkeypatch):
     pytester.makepyfile(test_suite=SUITE)
     (pytester.path / "mine.toml").write_text(SWEEP)
     invalid = set()
-    monkeypatch.setattr("benchrack.cases.resuming.judge", lambda *_: ())
+    monkeypatch.setattr("benchrack.pytest_plugin.resume.judge", lambda *_: ())
     monkeypatch.setattr(
         "benchrack.execution.running.judge",
         lambda m, *_: ("noisy: by order",) if m.case.batch_size in invalid else (),
