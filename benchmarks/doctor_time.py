@@ -17,14 +17,14 @@ import time
 LIMIT_S = 3.0
 # As if no card were visible, on machines that have some too.
 DOCTOR = """
-from benchrack import devices
+from benchrack.machine import devices
 devices.visible_cards = lambda: ()
 from benchrack.command.doctor import render, run_doctor
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 print(render(run_doctor(load_registry())))
 """
 PLUGINS = """
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 load_registry()
 """
 TORCH = """

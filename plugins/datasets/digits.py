@@ -13,11 +13,8 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchrack import hookimpl
-from benchrack.errors import DatasetError
+from benchrack.api import Dataset, DatasetError, Sample, Settings, Split, hookimpl
 from benchrack.plugins.datasets import arguments, packages
-from benchrack.vocabulary.datasets import Dataset, Sample, Split
-from benchrack.vocabulary.settings import Settings
 
 if TYPE_CHECKING:
     import numpy as np

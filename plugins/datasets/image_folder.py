@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import random
 
-from benchrack import hookimpl
-from benchrack.errors import DatasetError
+from benchrack.api import Dataset, DatasetError, Settings, Split, hookimpl
 from benchrack.plugins.datasets import arguments, pictures
 from benchrack.plugins.datasets.pictures import Picture, listed
-from benchrack.vocabulary.datasets import Dataset, Split
-from benchrack.vocabulary.settings import Settings
 
 NAME = "folder"
 

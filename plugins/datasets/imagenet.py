@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchrack import hookimpl
-from benchrack.errors import DatasetError
+from benchrack.api import Dataset, DatasetError, Settings, Split, hookimpl
 from benchrack.plugins.datasets import arguments, imagenet_labels, pictures
 from benchrack.plugins.datasets.imagenet_labels import WORDNET_ID
 from benchrack.plugins.datasets.pictures import Picture, listed
-from benchrack.vocabulary.datasets import Dataset, Split
-from benchrack.vocabulary.settings import Settings
 
 NAME = "imagenet"
 

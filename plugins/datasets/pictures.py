@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchrack.errors import CorruptImageError, DatasetError
-from benchrack.vocabulary.datasets import Sample, Split
+from benchrack.api import CorruptImageError, DatasetError, Sample, Split
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import re
 
-from benchrack import hookimpl
-from benchrack.errors import DatasetError
+from benchrack.api import Dataset, DatasetError, Settings, Split, hookimpl
 from benchrack.plugins.datasets import arguments, packages, pictures
 from benchrack.plugins.datasets.pictures import Picture
-from benchrack.vocabulary.datasets import Dataset, Split
-from benchrack.vocabulary.settings import Settings
 
 NAME = "sample-photos"
 CLASSES = 1000

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
-from benchrack import hookimpl
+from benchrack.api import Dataset, Sample, Settings, Split, hookimpl
 from benchrack.plugins.datasets import arguments
-from benchrack.vocabulary.datasets import Dataset, Sample, Split
-from benchrack.vocabulary.settings import Settings
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import benchrack
-from benchrack.machine import processors
+from benchrack.api import Provenance, hookimpl, processors
 from benchrack.plugins.provenance.files import fields, number, text
-from benchrack.vocabulary.provenance import Provenance
 
 # What the speed of one precision or another hangs on; the kernel's names, x86 and Arm.
 INSTRUCTION_SETS = (
@@ -69,7 +67,7 @@ def _turbo(folder: Path) -> bool | None:
     return None
 
 
-@benchrack.hookimpl
+@hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
     return [
         Provenance(

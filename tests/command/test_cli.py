@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from fakes import measurements as made
 
-import benchrack.registry
+import benchrack.registry.registry
 from benchrack import hookimpl
 from benchrack.cache import ENVIRONMENT_VARIABLE, Cache
 from benchrack.command.cli import FORMATS, cli
@@ -182,10 +182,10 @@ def lab_plugin():
 def lab(monkeypatch):
     """A registry that holds a lab's plugin and the built-in hardware."""
     monkeypatch.setitem(sys.modules, "lab_plugin", lab_plugin())
-    load = benchrack.registry.load_registry
+    load = benchrack.registry.registry.load_registry
     built_in = ("lab_plugin", "benchrack.hardware.plugin")
     monkeypatch.setattr(
-        benchrack.registry, "load_registry", lambda **kw: load(**kw, built_in=built_in)
+        benchrack.registry.registry, "load_registry", lambda **kw: load(**kw, built_in=built_in)
     )
 
 

@@ -337,10 +337,10 @@ def test_without_a_card_no_framework_is_imported_and_the_page_is_one_screen():
     """The built-in plugins, on this machine as if it had no card."""
     script = (
         "import sys\n"
-        "from benchrack import devices\n"
+        "from benchrack.machine import devices\n"
         "devices.visible_cards = lambda: ()\n"
         "from benchrack.command.doctor import render, run_doctor\n"
-        "from benchrack.registry import load_registry\n"
+        "from benchrack.registry.registry import load_registry\n"
         "page = render(run_doctor(load_registry(), wait=lambda seconds: None))\n"
         "found = [m for m in ('torch', 'onnxruntime', 'numpy') if m in sys.modules]\n"
         "print(found, page.count('\\n'))\n"

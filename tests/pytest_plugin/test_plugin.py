@@ -71,7 +71,7 @@ def fall_once(request):
 
 # A real clock makes some start noisy: where told so, workers judge by the engine alone.
 if "JUDGED_BY_ENGINE" in os.environ and hasattr(sys.modules["__main__"], "bench_of"):
-    from benchrack import running
+    from benchrack.execution import running
     running.judge = lambda m, *_: tuple(f"fell-back: {{d}}" for d in m.engine.deviations)
 
 @hookimpl

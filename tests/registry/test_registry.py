@@ -277,7 +277,7 @@ def test_a_hook_that_raises_half_way_gives_nothing(install):
 def test_the_place_of_an_error_is_named(install):
     install("raising_hook", "import_error")
     registry = load()
-    assert any("raising_hook.py, line 15)" in line for line in lines(registry))
+    assert any("raising_hook.py, line 14)" in line for line in lines(registry))
     assert any("broken_import.py, line 3)" in line for line in lines(registry))
 
 
@@ -490,7 +490,7 @@ def test_built_ins_load_without_problems_or_frameworks():
     """`benchrack list` and `pytest --collect-only` are instant: nothing heavy is imported."""
     code = (
         "import sys\n"
-        "from benchrack.registry import load_registry\n"
+        "from benchrack.registry.registry import load_registry\n"
         "registry = load_registry()\n"
         "heavy = {'numpy', 'torch', 'onnxruntime', 'onnx', 'PIL', 'pynvml', 'foolbox', 'mlxtend'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
