@@ -47,8 +47,8 @@ def measure(worker: Worker, case: Case, count: int) -> Iterator[Start]:
     for _ in range(count):
         started = time.perf_counter()
         found: Measurement = worker.run(case, fresh=True)
-        assert found.images_per_s is not None
-        yield Start(found.images_per_s, found.reasons, time.perf_counter() - started)
+        assert found.result.images_per_s is not None
+        yield Start(found.result.images_per_s, found.reasons, time.perf_counter() - started)
 
 
 def covers(interval: Interval, value: float) -> bool:
@@ -139,7 +139,7 @@ def main() -> None:
         backend=options.backend,
         batch_size=options.batch_size,
     )
-    settings = Settings(seed=options.seed, time_limit_s=options.time_limit)
+    settings = Settings.of(seed=options.seed, time_limit_s=options.time_limit)
     device = resolve(options.device)[0]
     cache = str(Cache.default().root)
     worker = Worker(Setup(settings=settings, device=device, cache=cache))

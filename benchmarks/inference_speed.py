@@ -43,7 +43,7 @@ Side = Callable[[], float]
 
 
 def bench(threads: int, seconds: float) -> Bench:
-    settings = Settings(
+    settings = Settings.of(
         threads=threads, time_limit_s=seconds, warmup_limit_s=5, interval=0.0, inputs_mib=64
     )
     return Bench(registry=load_registry(), settings=settings, device=Device(kind="cpu", name="cpu"))

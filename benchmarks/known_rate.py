@@ -101,8 +101,8 @@ def reported(known: Known) -> float:
                 batch_size=BATCH_SIZE,
             ),
         )
-    if found.images_per_s is not None:
-        return BATCH_SIZE / found.images_per_s.value
+    if found.result.images_per_s is not None:
+        return BATCH_SIZE / found.result.images_per_s.value
     return statistics.median(found.seconds_per_batch)
 
 

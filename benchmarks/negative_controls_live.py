@@ -37,7 +37,7 @@ from benchrack.vocabulary.models import LoadedModel
 from benchrack.vocabulary.settings import Settings
 
 MODEL, BATCH_SIZE = "digits-cnn", 64
-SETTINGS = Settings(threads=1, warmup_limit_s=4, time_limit_s=2, inputs_mib=16)
+SETTINGS = Settings.of(threads=1, warmup_limit_s=4, time_limit_s=2, inputs_mib=16)
 BUSY = "while True: pass"
 QUEUE = 8
 
@@ -169,11 +169,13 @@ def main() -> int:
         case = Case(scenario="throughput", model=MODEL, backend=name, batch_size=BATCH_SIZE)
         with neighbour() if expected == "foreign-load" else contextlib.nullcontext():
             found = run_case(bench, case)
-        assert found.images_per_s is not None
+        assert found.result.images_per_s is not None
         if expected and not any(reason.startswith(expected) for reason in found.reasons):
             missing.append(control)
         verdict = "\n".join(found.reasons) or "valid"
-        rows.append([control, f"{found.images_per_s.value:.0f}", expected or "valid", verdict])
+        rows.append(
+            [control, f"{found.result.images_per_s.value:.0f}", expected or "valid", verdict]
+        )
     headers = ("control", "images/s", "expected", "verdict")
     print(tabulate.tabulate(rows, headers, tablefmt="grid", maxcolwidths=[None, None, None, 60]))
     print(f"\ncaught: {'all' if not missing else 'not ' + ', '.join(missing)}")

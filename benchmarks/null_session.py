@@ -69,7 +69,7 @@ def measured(scenario: Scenario, transfer: Literal["include", "exclude"]) -> flo
         bench = laboratory.bench(
             Path(folder), laboratory.backend(session=null_session), clock=time.perf_counter
         )
-        bench.settings = Settings(
+        bench.settings = Settings.of(
             reference="numpy-fp32", inputs_mib=1, transfer=transfer, time_limit_s=2
         )
         case = Case(scenario=scenario, model="matrix", backend="numpy-fp32", batch_size=8)

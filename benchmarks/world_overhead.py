@@ -66,7 +66,7 @@ def case(model: str, backend: str, count: int) -> Case:
 
 
 def executor(**settings: float) -> World:
-    chosen = Settings(**settings)  # type: ignore[arg-type] - all of them are numbers
+    chosen = Settings.of(**settings)  # type: ignore[arg-type] - all of them are numbers
     setup = Setup(settings=chosen, device=CPU, cache=str(Cache.default().root))
     return World(setup, (CPU,), Worker(setup))
 
@@ -154,8 +154,8 @@ def scaling(repetitions: int) -> None:
 
 
 def rate(found: Measurement) -> float:
-    assert found.images_per_s is not None
-    return found.images_per_s.value
+    assert found.result.images_per_s is not None
+    return found.result.images_per_s.value
 
 
 def sweep_s(counts: str, results: str, cache: str) -> float:

@@ -21,7 +21,7 @@ from benchrack.machine import nvml, processors, surroundings
 from benchrack.machine.memory import ran_out
 from benchrack.verdict.rules import HARMLESS_THROTTLING
 from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest, Session
-from benchrack.vocabulary.datasets import Dataset, Sample, Split
+from benchrack.vocabulary.datasets import Dataset, Sample, Split, SplitRequest
 from benchrack.vocabulary.descriptors import (
     ACCELERATOR_FIGURES,
     CONFIDENCES,
@@ -79,6 +79,7 @@ __all__ = [
     "Dataset",
     "Sample",
     "Split",
+    "SplitRequest",
     # descriptors of hardware
     "ACCELERATOR_FIGURES",
     "CONFIDENCES",

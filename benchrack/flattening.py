@@ -1,7 +1,8 @@
 """Frozen dataclasses as flat JSON objects, and back.
 
 Scalars and lists of scalars, units in the names, never NaN: what nobody measured is null. The
-fields of a part stand beside those of the whole, each name behind the part's prefix.
+fields of a part, and the entries of a mapping, stand beside those of the whole, each name behind
+the part's prefix.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ def _fields(cls: Any) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
     return tuple((f, hints[f.name]) for f in dataclasses.fields(cls))
 
 
+def _is_mapping(hint: Any) -> bool:
+    return typing.get_origin(hint) is Mapping
+
+
 def _bare(hint: Any) -> Any:
     """The type without `| None`."""
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
@@ -52,6 +57,9 @@ def flatten(instance: Any, prefix: str = "") -> dict[str, Any]:
         if dataclasses.is_dataclass(_bare(hint)):
             if value is not None:
                 flat |= flatten(value, prefix + f.metadata.get("prefix", ""))
+        elif _is_mapping(hint):
+            inner = prefix + f.metadata.get("prefix", "")
+            flat |= {inner + name: _scalar(entry) for name, entry in value.items()}
         elif f.metadata.get("flat", True):
             flat[_key(prefix, f.name)] = _scalar(value)
     return flat
@@ -75,8 +83,14 @@ def unflatten(cls: type[T], flat: Mapping[str, Any], prefix: str = "", **given: 
         bare = _bare(hint)
         if dataclasses.is_dataclass(bare) and isinstance(bare, type):
             inner = prefix + f.metadata.get("prefix", "")
-            if bare is hint or _present(bare, flat, inner):
+            if bare is hint or present(bare, flat, inner):
                 values[f.name] = unflatten(bare, flat, inner)
+            continue
+        if _is_mapping(hint):
+            inner = prefix + f.metadata.get("prefix", "")
+            values[f.name] = {
+                k.removeprefix(inner): v for k, v in flat.items() if k.startswith(inner)
+            }
             continue
         key = _key(prefix, f.name)
         if key in flat:
@@ -90,7 +104,7 @@ def _required(f: dataclasses.Field[Any]) -> bool:
     return f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
 
 
-def _present(cls: Any, flat: Mapping[str, Any], prefix: str) -> bool:
+def present(cls: Any, flat: Mapping[str, Any], prefix: str) -> bool:
     """Whether an optional part was measured: what it can't do without is there, not null, and at
     least one of its fields was written."""
     for f, hint in _fields(cls):

@@ -66,7 +66,7 @@ def busy(
     wait(WATCHED_S)
     after = surroundings.cpu_times(root)
     share, blur = surroundings.foreign_share(before, after), surroundings.resolution(before, after)
-    if share is not None and share - (blur or 0.0) > settings.limit_foreign_load:
+    if share is not None and share - (blur or 0.0) > settings.limits.foreign_load:
         yield (
             f"the host is busy with other work, {share:.0%} of its CPU time over {WATCHED_S:g} s: "
             "wait, or stop it"
@@ -76,9 +76,10 @@ def busy(
 def oversubscribed(settings: Settings, root: Path = Path("/")) -> Iterator[str]:
     """More threads asked for than cores can run: the rule `oversubscribed-cpu`."""
     usable = processors.usable_cores(root)
-    if settings.threads > settings.limit_threads_per_core * usable:
+    threads = settings.measure.threads
+    if threads > settings.limits.threads_per_core * usable:
         yield (
-            f"the sweep asks for {settings.threads} threads, and {usable} cores are usable: leave "
+            f"the sweep asks for {threads} threads, and {usable} cores are usable: leave "
             "out the setting threads, or lower it"
         )
 
@@ -87,7 +88,7 @@ def shared(card: Card, settings: Settings) -> Iterator[str]:
     """Other processes on a card: the rule `shared-device`. On a split one they may be in parts that
     the run does not use."""
     others = sorted(pid for pid in card.process_ids or () if pid != os.getpid())
-    if len(others) > settings.limit_other_processes and not card.mig:
+    if len(others) > settings.limits.other_processes and not card.mig:
         ids = ", ".join(map(str, others))
         yield f"other processes compute on card {card.index} (ids {ids}): wait, or stop them"
 

@@ -20,8 +20,8 @@ from benchrack.reports.notes import common_notes
 from benchrack.reports.numbers import percent, percent_bounds
 from benchrack.reports.pooling import Pool, pool
 from benchrack.reports.records import Results
+from benchrack.scenarios.accuracy import Accuracy
 from benchrack.statistics.interval import Interval
-from benchrack.vocabulary.results import Accuracy
 
 NAMED_FILES = 3
 
@@ -49,7 +49,8 @@ def accuracy_table(results: Results) -> Table | None:
 
 def _accuracy(p: Pool) -> Accuracy | None:
     """Accuracy is not a matter of time: of several starts the last speaks for all."""
-    return p.starts[-1].measurement.accuracy if p.starts else None
+    found = p.starts[-1].measurement.result if p.starts else None
+    return found if isinstance(found, Accuracy) else None
 
 
 def _share(
@@ -88,7 +89,7 @@ def _remarks(p: Pool) -> list[str]:
         rest = f" and {more} more" if more > 0 else ""
         pictures = "picture" if len(unreadable) == 1 else "pictures"
         remarks.append(f"{len(unreadable)} {pictures} could not be read: {named}{rest}")
-    if len({start.measurement.accuracy for start in p.starts}) > 1:
+    if len({start.measurement.result for start in p.starts}) > 1:
         remarks.append("the starts differ in accuracy; the last is shown")
     return remarks
 

@@ -30,9 +30,10 @@ from benchrack.reports.published import Point, built_in
 from benchrack.reports.ratios import per_watt_ratio_cell, rate_ratio_cell
 from benchrack.reports.records import Results
 from benchrack.reports.scaling import baseline
+from benchrack.scenarios.accuracy import Accuracy
+from benchrack.scenarios.latency import Latency
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.results import Accuracy, Latency
 
 Axis = Literal["device_count", "batch_size"]
 
@@ -132,8 +133,8 @@ def _latencies(points: Sequence[Point]) -> list[Figure]:
 def _shares(points: Sequence[Point]) -> list[Figure]:
     def cell(of: Callable[[Accuracy], Cell]) -> Callable[[Pool], Cell]:
         def own(p: Pool) -> Cell:
-            accuracy = p.starts[-1].measurement.accuracy
-            return of(accuracy) if accuracy else EMPTY
+            found = p.starts[-1].measurement.result
+            return of(found) if isinstance(found, Accuracy) else EMPTY
 
         return own
 

@@ -15,6 +15,7 @@ from benchrack.records.journal import Header
 from benchrack.records.record import from_record
 from benchrack.reports.labels import identity, machine_label, node
 from benchrack.vocabulary.results import Measurement, Outcome
+from benchrack.vocabulary.scenarios import Scenario
 
 # Suffixes of results files.
 RESULTS = (".json", ".jsonl")
@@ -41,9 +42,10 @@ class File:
     notes: Sequence[str] = ()
 
 
-def read(path: Path) -> File:
+def read(path: Path, scenarios: Mapping[str, Scenario]) -> File:
     """A journal or a JSON of pytest-benchmark's. Raises ResultsError, which names the file."""
-    return _read_journal(path) if path.suffix == ".jsonl" else _read_benchmarks(path)
+    of = _read_journal if path.suffix == ".jsonl" else _read_benchmarks
+    return of(path, scenarios)
 
 
 def is_report(path: Path) -> bool:
@@ -55,8 +57,8 @@ def is_report(path: Path) -> bool:
         return False
 
 
-def _read_journal(path: Path) -> File:
-    contents = journal.read(path)
+def _read_journal(path: Path, scenarios: Mapping[str, Scenario]) -> File:
+    contents = journal.read(path, scenarios)
     header = contents.header
     notes = []
     if not contents.complete:
@@ -75,7 +77,7 @@ def _read_journal(path: Path) -> File:
     )
 
 
-def _read_benchmarks(path: Path) -> File:
+def _read_benchmarks(path: Path, scenarios: Mapping[str, Scenario]) -> File:
     if is_report(path):
         raise IsReportError(f"{path} is a report, not results: left out")
     data = _json(path)
@@ -95,7 +97,7 @@ def _read_benchmarks(path: Path) -> File:
     measurements, outcomes = [], []
     for benchmark, flat in ours:
         try:
-            measurements.append(from_record(flat, _samples(benchmark)))
+            measurements.append(from_record(flat, _samples(benchmark), scenarios))
         except (KeyError, TypeError, ValueError) as error:
             problems.append(
                 f"{path}: {benchmark.get('name')} is not a whole record: {_what(error)}"

@@ -21,8 +21,8 @@ from benchrack.reports.notes import common_notes, single_start_notes
 from benchrack.reports.numbers import figure, half_width
 from benchrack.reports.pooling import Pool, modes_of_starts, over_starts, pool
 from benchrack.reports.records import Results
+from benchrack.scenarios.latency import Latency
 from benchrack.statistics.interval import Interval
-from benchrack.vocabulary.results import Latency
 
 
 def latency_table(results: Results) -> Table | None:
@@ -51,8 +51,8 @@ def latency_table(results: Results) -> Table | None:
 
 
 def _latencies(p: Pool) -> list[Latency]:
-    found = [start.measurement.latency for start in p.starts]
-    return [latency for latency in found if latency is not None]
+    found = [start.measurement.result for start in p.starts]
+    return [latency for latency in found if isinstance(latency, Latency)]
 
 
 def _percentile(header: str, of: Callable[[Latency], Interval | None]) -> Column:

@@ -155,10 +155,10 @@ def key_columns(pools: Sequence[Pool]) -> list[Column]:
     def place(pool: Pool) -> object:
         return pool.machine, pool.case.model, pool.case.backend, pool.case.device_count
 
-    columns = [
-        Column(header="model", cell=lambda p: words(p.case.model)),
-        Column(header="backend", cell=lambda p: words(p.case.backend)),
-    ]
+    columns = []
+    if any(p.case.model for p in pools):
+        columns.append(Column(header="model", cell=lambda p: words(p.case.model)))
+        columns.append(Column(header="backend", cell=lambda p: words(p.case.backend)))
     if vary(engine_name, lambda p: p.case.backend):
         columns.append(Column(header="engine", cell=lambda p: words(engine_name(p))))
     if vary(lambda p: p.machine, everywhere):
@@ -175,7 +175,16 @@ def key_columns(pools: Sequence[Pool]) -> list[Column]:
         columns.append(Column(header="weights", cell=lambda p: words(p.weights)))
     if vary(lambda p: p.transfer, everywhere):
         columns.append(Column(header="copies", cell=lambda p: words(p.transfer)))
-    return columns
+    axes = dict.fromkeys(name for p in pools for name in p.case.axes)
+    return [*columns, *map(_axis, axes)]
+
+
+def _axis(name: str) -> Column:
+    """An axis that a scenario has for itself."""
+    return Column(
+        header=name.replace("_", " "),
+        cell=lambda p: Cell(text=str(p.case.axes.get(name, "")), value=p.case.axes.get(name)),
+    )
 
 
 def engine_name(pool: Pool) -> str:
@@ -201,6 +210,7 @@ def in_order(pools: Iterable[Pool]) -> list[Pool]:
             p.case.device_count,
             p.nodes,
             p.case.batch_size,
+            *(str(value) if isinstance(value, str) else value for value in p.case.axes.values()),
         ),
     )
 

@@ -30,10 +30,9 @@ def half_width(interval: Interval, sign: str = "±") -> str:
 
     The sign `~` is for a spread that is no 95 % interval.
     """
-    low, high, value = interval.low, interval.high, interval.value
-    if low is None or high is None or not value or not all(map(math.isfinite, (low, high, value))):
+    if (share := interval.half_width) is None:
         return ""
-    relative = 100 * max(high - value, value - low) / abs(value)
+    relative = 100 * share
     decimals = 0 if relative >= 9.95 else 1 if relative >= 0.095 else 2
     return f"{sign}{relative:.{decimals}f} %"
 

@@ -7,6 +7,7 @@ run and those that it resumes are one: it measured what they lack.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -14,10 +15,11 @@ from dataclasses import dataclass
 
 from benchrack.reports.numbers import figure, spread_sign
 from benchrack.reports.records import Miss, Record, Results, Run
+from benchrack.scenarios.throughput import Throughput
 from benchrack.statistics.interval import Interval
 from benchrack.statistics.order_statistics import MINIMUM_FOR_MEDIAN, median_interval, modes
 from benchrack.vocabulary.backends import Engine
-from benchrack.vocabulary.cases import Case, Scenario
+from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement
 
 NUMBERS = {2: "two", 3: "three", 4: "four"}
@@ -30,7 +32,7 @@ class Pool:
     case gave no measurement.
 
     `misses` are the starts that failed, and failures of newer runs. `older` counts the runs whose
-    measurements of this case are not shown.
+    measurements of this case are not shown. `repeated` says whether fresh processes repeat it.
     """
 
     case: Case
@@ -39,6 +41,7 @@ class Pool:
     starts: tuple[Record, ...] = ()
     misses: tuple[Miss, ...] = ()
     older: int = 0
+    repeated: bool = True
 
     @property
     def engine(self) -> Engine | None:
@@ -82,8 +85,8 @@ class Pool:
 
 
 def _too_few_starts(pool: Pool) -> list[str]:
-    """Against figures that go out. What a model answers does not depend on the start."""
-    if not (pool.starts and pool.run.publish) or pool.case.scenario == "accuracy":
+    """Against figures that go out."""
+    if not (pool.starts and pool.run.publish and pool.repeated):
         return []
     valid = sum(not start.measurement.other_reasons for start in pool.starts)
     if valid >= MINIMUM_FOR_MEDIAN:
@@ -91,7 +94,7 @@ def _too_few_starts(pool: Pool) -> list[str]:
     return [f"too-few-starts: a published number needs {MINIMUM_FOR_MEDIAN}, and {valid} are valid"]
 
 
-def pool(results: Results, scenario: Scenario) -> list[Pool]:
+def pool(results: Results, scenario: str) -> list[Pool]:
     """What there is to show of a scenario, in the order of its first appearance."""
     groups: dict[tuple[object, ...], list[Record]] = {}
     for record in results.records:
@@ -114,7 +117,9 @@ def pool(results: Results, scenario: Scenario) -> list[Pool]:
         for planned, found in missed.items()
         if planned not in seen
     ]
-    return [*measured, *unmeasured]
+    asked = results.scenarios.get(scenario)
+    repeated = asked is None or asked.starts
+    return [dataclasses.replace(p, repeated=repeated) for p in (*measured, *unmeasured)]
 
 
 def _planned(run: Run, case: Case) -> tuple[object, ...]:
@@ -191,8 +196,9 @@ def _of_run(misses: Sequence[Miss], run: Run) -> tuple[Miss, ...]:
 
 def rates_of(starts: Sequence[Record]) -> list[Interval]:
     """Images/s of each start that measured them."""
-    rates = [start.measurement.images_per_s for start in starts]
-    return [rate for rate in rates if rate is not None and math.isfinite(rate.value)]
+    results = [start.measurement.result for start in starts]
+    rates = [result.images_per_s for result in results if isinstance(result, Throughput)]
+    return [rate for rate in rates if math.isfinite(rate.value)]
 
 
 def sign_of(*figures: Sequence[Record]) -> str:

@@ -7,13 +7,13 @@ its entries; what is not said is absent. Nothing here was measured by Benchrack.
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchrack import toml_tables
 from benchrack.errors import ResultsError
 from benchrack.vocabulary.descriptors import CONFIDENCES, Confidence
 
@@ -100,10 +100,7 @@ def built_in() -> tuple[Point, ...]:
 
 def load(path: Path) -> tuple[Point, ...]:
     """The points of one file. Raises ResultsError, which names the file and the series."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ResultsError(f"{path} can't be read: {error}") from error
+    data, _ = toml_tables.read(path, "the publication", ResultsError)
     series = data.pop("series", [])
     caveats = tuple(data.pop("caveats", {}).items())
     publication = _made(Publication, {"name": path.stem, "caveats": caveats, **data}, str(path))
@@ -120,8 +117,10 @@ def _points(publication: Publication, series: Mapping[str, Any], where: str) -> 
         "system": publication.system,
         **series,
     }
-    if unknown := sorted(set(series) - {"values", *(f.name for f in dataclasses.fields(Point))}):
-        raise ResultsError(f"{where}: unknown key {unknown[0]!r}")
+    if wrong := toml_tables.unknown(
+        series, ["values", *(f.name for f in dataclasses.fields(Point))]
+    ):
+        raise ResultsError(f"{where}: {wrong}")
     values = common.pop("values", None)
     if not isinstance(values, list) or not values:
         raise ResultsError(f"{where}: values must be a list with at least one figure")
@@ -146,9 +145,8 @@ def _value(value: Any, where: str) -> float | None:
 
 
 def _checked(point: Point, where: str) -> Point:
-    if point.quantity not in QUANTITIES:
-        known = ", ".join(QUANTITIES)
-        raise ResultsError(f"{where}: unknown quantity {point.quantity!r}. Known: {known}")
+    if wrong := toml_tables.unknown([point.quantity], QUANTITIES, "quantity"):
+        raise ResultsError(f"{where}: {wrong}")
     if point.confidence not in CONFIDENCES:
         raise ResultsError(f"{where}: confidence must be A, B, C or D; found {point.confidence!r}")
     if point.quantity.endswith("_relative") and not point.relative_to:
@@ -159,8 +157,8 @@ def _checked(point: Point, where: str) -> Point:
 def _made(cls: Any, given: Mapping[str, Any], where: str) -> Any:
     """A dataclass of what a file gives; keys that it does not know, or lacks, are mistakes."""
     fields = {f.name: f for f in dataclasses.fields(cls)}
-    if unknown := sorted(set(given) - set(fields)):
-        raise ResultsError(f"{where}: unknown key {unknown[0]!r}. Known: {', '.join(fields)}")
+    if wrong := toml_tables.unknown(given, fields):
+        raise ResultsError(f"{where}: {wrong}")
     required = [
         name
         for name, f in fields.items()

@@ -7,15 +7,18 @@ read does not lose the others: it is named in `problems`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchrack.errors import ResultsError
 from benchrack.records.journal import Header
 from benchrack.reports.files import RESULTS, File, IsReportError, is_report, read
 from benchrack.reports.labels import UNKNOWN, identity, machine_label, node
+from benchrack.scenarios.accuracy import Accuracy
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.results import Measurement, Outcome
+from benchrack.vocabulary.scenarios import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,16 +58,17 @@ class Results:
     """Everything that the files hold, older runs first.
 
     `problems` are files and records that could not be read, `notes` what a reader must know of
-    those that were.
+    those that were; `scenarios` are those whose results were read, by name.
     """
 
     records: tuple[Record, ...]
     misses: tuple[Miss, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    scenarios: Mapping[str, Scenario] = field(default_factory=lambda: SCENARIOS)
 
 
-def load(paths: Iterable[Path]) -> Results:
+def load(paths: Iterable[Path], scenarios: Mapping[str, Scenario] = SCENARIOS) -> Results:
     """The results in files, and in the `*.json` and `*.jsonl` of folders.
 
     Never raises for a file that is missing, foreign or damaged: it is one of the problems.
@@ -74,12 +78,12 @@ def load(paths: Iterable[Path]) -> Results:
     files: list[File] = []
     for path in _expand(paths, problems):
         try:
-            files.append(read(path))
+            files.append(read(path, scenarios))
         except IsReportError as error:
             notes.append(str(error))
         except ResultsError as error:
             problems.append(str(error))
-    return _assemble(_one_a_run(files), problems, notes)
+    return _assemble(_one_a_run(files), scenarios, problems, notes)
 
 
 def newest_run(folder: Path) -> list[Path]:
@@ -101,6 +105,8 @@ def of_session(
     measurements: Sequence[Measurement],
     outcomes: Sequence[Outcome],
     source: Path,
+    *,
+    scenarios: Mapping[str, Scenario] = SCENARIOS,
     resumed: Sequence[File] = (),
 ) -> Results:
     """The results of a run that just ended, without a way through the disk, and of the files that
@@ -114,7 +120,7 @@ def of_session(
         measurements=measurements,
         outcomes=outcomes,
     )
-    return _assemble(_one_a_run([*resumed, one]))
+    return _assemble(_one_a_run([*resumed, one]), scenarios)
 
 
 def _expand(paths: Iterable[Path], problems: list[str]) -> list[Path]:
@@ -148,7 +154,10 @@ def _worth(file: File) -> tuple[bool, int, int]:
 
 
 def _assemble(
-    files: Sequence[File], problems: Sequence[str] = (), notes: Sequence[str] = ()
+    files: Sequence[File],
+    scenarios: Mapping[str, Scenario],
+    problems: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> Results:
     names = _names(files)
     records, misses = [], []
@@ -169,8 +178,23 @@ def _assemble(
         records=tuple(records),
         misses=tuple(misses),
         problems=(*problems, *(p for file in in_order for p in file.problems)),
-        notes=(*notes, *(note for file in in_order for note in file.notes)),
+        notes=(
+            *notes,
+            *(note for file in in_order for note in file.notes),
+            *_unknown(records, scenarios),
+        ),
+        scenarios=scenarios,
     )
+
+
+def _unknown(records: Iterable[Record], scenarios: Mapping[str, Scenario]) -> list[str]:
+    """What was asked by plugins that are not here now: it can't be shown."""
+    asked = dict.fromkeys(record.measurement.case.scenario for record in records)
+    return [
+        f"no plugin provides the scenario {name}: its records are not shown"
+        for name in asked
+        if name not in scenarios
+    ]
 
 
 def _names(files: Iterable[File]) -> dict[tuple[str, str], str]:
@@ -194,10 +218,10 @@ def _identity(file: File) -> str:
 
 def _honest(measurement: Measurement) -> Measurement:
     """Without top-1 and top-5 of random weights, which are no result, whoever wrote them."""
-    accuracy = measurement.accuracy
-    if accuracy is None or measurement.preparation.trained:
+    accuracy = measurement.result
+    if not isinstance(accuracy, Accuracy) or measurement.preparation.trained:
         return measurement
     bare = dataclasses.replace(
         accuracy, top1=None, top5=None, reference_top1=None, top1_drop_points=None
     )
-    return dataclasses.replace(measurement, accuracy=bare)
+    return dataclasses.replace(measurement, result=bare)

@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 from benchrack.flattening import flatten
 from benchrack.records.record import SCHEMA, to_record
 from benchrack.reports.accuracy import accuracy_table
+from benchrack.reports.asked import scenario_table
 from benchrack.reports.beside import published_tables
 from benchrack.reports.cards import cards_table
 from benchrack.reports.files import REPORT
@@ -23,6 +24,7 @@ from benchrack.reports.power import power_table
 from benchrack.reports.records import Results, Run
 from benchrack.reports.scaling import batch_power_table, batch_scaling_table, device_scaling_table
 from benchrack.reports.throughput import throughput_table
+from benchrack.scenarios.built_in import SCENARIOS
 
 Format = Literal["terminal", "markdown", "csv", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -37,7 +39,8 @@ NOTHING_RELATIVE = (
 
 
 def tables(results: Results, relative_to: str | None = None) -> list[Table]:
-    """The tables that the results fill: throughput and its scaling, power, latency, accuracy.
+    """The tables that the results fill: throughput and its scaling, power, latency, accuracy, and
+    one for each other scenario.
 
     `relative_to` names the card that others are relative to (reports/cards.py).
     """
@@ -51,7 +54,9 @@ def tables(results: Results, relative_to: str | None = None) -> list[Table]:
         latency_table,
         accuracy_table,
     )
-    return [table for make in makers if (table := make(results)) is not None]
+    others = [s for name, s in results.scenarios.items() if name not in SCENARIOS]
+    filled = [*(make(results) for make in makers), *(scenario_table(results, s) for s in others)]
+    return [table for table in filled if table is not None]
 
 
 def render_all(

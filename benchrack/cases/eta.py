@@ -4,10 +4,8 @@ A case costs its preparation and its timing. Both are learnt from the cases that
 
 * Preparation is that of the same model and backend the last time (later ones find exports and
   calibrations in the cache), else the mean of the backend, else of all.
-* Timing follows from the seconds of a batch and the settings. Warm-up and rounds are made of
-  windows of at least `round_s` and end at `warmup_limit_s` and `time_limit_s`, so that a case costs
-  more than those only where its batches are long; latency ends at `latency_samples`; accuracy takes
-  every picture. How much less cases take (they stop early), or more (they check outputs, they
+* Timing follows from the seconds of a batch and the settings, as the scenario's `cost` has it. How
+  much less cases take (they stop early), or more (they check outputs, they
   measure energy), is a factor: the median of those done in the scenario, of two the lower, since
   the first case had to start the worker process too.
 * The seconds of a batch are its size × the seconds of an image: of the same model and backend, at
@@ -20,17 +18,16 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from benchrack.errors import UnsupportedError
 from benchrack.statistics.order_statistics import median_interval
-from benchrack.timing.rounds import MINIMUM_ROUNDS, Clock
+from benchrack.timing.rounds import Clock
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.scenarios import Scenario
 from benchrack.vocabulary.settings import Settings
-
-WARM_UP_WINDOWS = 12  # the fewest on which short windows are judged
 
 
 @dataclass(slots=True)
@@ -39,6 +36,7 @@ class Eta:
     `operations(model)` are the multiply-accumulates of an image, where they are known."""
 
     settings: Settings
+    scenarios: Mapping[str, Scenario]
     images: Callable[[Case], int]
     operations: Callable[[str], int | None] = lambda model: None
     _prepared: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -120,19 +118,8 @@ class Eta:
 
     def _expected_s(self, case: Case, image_s: float) -> float:
         """What the settings make of a case of this speed, if nothing stops it early."""
-        settings, batch_s = self.settings, image_s * case.batch_size
-        if case.scenario == "accuracy":
-            images = self.images(case)
-            return min(images, settings.evaluation_images or images) * image_s
-        window_s = max(settings.round_s, batch_s)
-        warm_up_s = min(WARM_UP_WINDOWS * window_s, max(settings.warmup_limit_s, window_s))
-        if case.scenario == "latency":
-            samples_s = settings.latency_samples * batch_s
-            measured_s = min(samples_s, max(settings.time_limit_s, batch_s))
-        else:
-            measured_s = max(settings.time_limit_s, MINIMUM_ROUNDS * window_s)
-        checked_s = first_s = batch_s
-        return checked_s + first_s + warm_up_s + measured_s
+        cost = self.scenarios[case.scenario].cost
+        return cost(case, self.settings, image_s * case.batch_size, self.images(case))
 
     def _seconds_an_image(self, case: Case) -> float:
         known = self._image_s

@@ -8,18 +8,18 @@ several devices also which ones, and the other machines. What differs is told in
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from benchrack.errors import UnsupportedError
 from benchrack.records.journal import Header
+from benchrack.registry.registry import Registry
 from benchrack.registry.sources import libraries_of, modules_of, versions_of
-from benchrack.scenarios.bench import Bench
-from benchrack.verdict.rules import judge
 from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.datasets import Split
 from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.settings import keys
 
 Start = tuple[Case, int]
 
@@ -36,10 +36,18 @@ FACTS = {
     "software_benchrack": "Benchrack",
     "software_python": "Python",
 }
-# Settings that say where cases run, how many, and what of them is valid, but change no measurement.
-WITHOUT_EFFECT = re.compile(
-    r"executor|(case_time|join|silence)_limit_s|memory_gib|starts|publish|limit_.*"
-)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """This run, for a comparison with an earlier one: its header, its plugins, whether a record
+    would be `valid` now, and the data of a case, which raises UnsupportedError where a package is
+    missing."""
+
+    header: Header
+    registry: Registry
+    valid: Callable[[Measurement], bool]
+    split: Callable[[Case], Split]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,21 +63,17 @@ class TakenOver:
 def take_over(
     earlier: Header,
     measurements: Iterable[Measurement],
-    now: Header,
-    bench: Bench,
+    now: Present,
     wanted: Collection[Start],
 ) -> TakenOver:
-    """The starts, of those wanted, that an earlier run measured and that still hold.
-
-    The bench is that of now, and opens the data sets of the cases.
-    """
-    if found := differences(earlier, now):
+    """The starts, of those wanted, that an earlier run measured and that still hold."""
+    if found := differences(earlier, now.header):
         return TakenOver(same=False, differences=tuple(found))
     starts, apart = set(), {}
     for m in measurements:
-        if (m.case, m.start) not in wanted or not _valid(m, bench):
+        if (m.case, m.start) not in wanted or not (m.valid and now.valid(m)):
             continue
-        if changed := list(_changed(m, earlier, now, bench)):
+        if changed := list(_changed(m, earlier, now)):
             apart.update(dict.fromkeys(changed))
         else:
             starts.add((m.case, m.start))
@@ -92,6 +96,7 @@ def _unknown_changes(facts: Mapping[str, Any]) -> bool:
 def _conditions(header: Header) -> dict[str, Any]:
     """All that the measurements of a run depend on, by its name in a message."""
     facts, settings = header.machine, header.settings
+    without_effect = {key for key, known in keys().items() if not known.has_effect}
     in_process = settings.get("executor") == "in-process"
     return {
         **{name: facts.get(key) for key, name in FACTS.items()},
@@ -99,21 +104,22 @@ def _conditions(header: Header) -> dict[str, Any]:
         **libraries_of(facts),
         **header.plugins,
         "device": header.device,
-        **{key: value for key, value in settings.items() if not WITHOUT_EFFECT.fullmatch(key)},
+        **{key: value for key, value in settings.items() if key not in without_effect},
         "fresh processes": settings.get("starts", 1) != 1 and not in_process,
     }
 
 
-def _valid(m: Measurement, bench: Bench) -> bool:
-    return m.valid and not judge(m, bench.settings, bench.card)
-
-
-def _changed(m: Measurement, earlier: Header, now: Header, bench: Bench) -> Iterator[str]:
+def _changed(m: Measurement, earlier: Header, now: Present) -> Iterator[str]:
     """What this one measurement depended on, and that is no longer the same."""
-    for of in (_versions, _places, _weights):
-        yield from _unequal(of(earlier, m.case, bench), of(now, m.case, bench))
+    modules = modules_of(now.registry, [m.case])
+
+    def depended(header: Header) -> dict[str, Any]:
+        versions = versions_of(header.machine, modules)
+        return {**versions, **_places(header, m.case), **_weights(header, m.case)}
+
+    yield from _unequal(depended(earlier), depended(now.header))
     try:
-        split = bench.split(m.case)
+        split = now.split(m.case)
     except UnsupportedError:  # its package is missing now
         yield f"data of {m.case.model}: not here now"
         return
@@ -121,11 +127,7 @@ def _changed(m: Measurement, earlier: Header, now: Header, bench: Bench) -> Iter
         yield f"the pictures of {split.name}"
 
 
-def _versions(header: Header, case: Case, bench: Bench) -> dict[str, Any]:
-    return versions_of(header.machine, modules_of(bench.registry, [case]))
-
-
-def _places(header: Header, case: Case, bench: Bench) -> dict[str, Any]:
+def _places(header: Header, case: Case) -> dict[str, Any]:
     """The devices here, and the machines, that a world of several devices has."""
     if case.device_count == 1:
         return {}
@@ -133,7 +135,7 @@ def _places(header: Header, case: Case, bench: Bench) -> dict[str, Any]:
     return {"machines": header.nodes, "devices": header.devices[:here]}
 
 
-def _weights(header: Header, case: Case, bench: Bench) -> dict[str, Any]:
+def _weights(header: Header, case: Case) -> dict[str, Any]:
     return {f"files of --weights={case.weights}": header.weights.get(case.weights)}
 
 

@@ -13,63 +13,74 @@ time_limit_s = 3
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import itertools
 import math
-import tomllib
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from benchrack import toml_tables
 from benchrack.errors import SweepError, UnknownNameError
 from benchrack.registry.registry import Registry
 from benchrack.statistics.order_statistics import MINIMUM_FOR_MEDIAN
-from benchrack.vocabulary.cases import SCENARIOS, Case, Scenario
+from benchrack.vocabulary.cases import Case, Scalar
 from benchrack.vocabulary.descriptors import Accelerator, Server
-from benchrack.vocabulary.settings import Settings
+from benchrack.vocabulary.scenarios import BACKENDS, DEVICE_COUNTS, MODELS, Axis, Scenario
+from benchrack.vocabulary.settings import Settings, keys
 
 SUFFIX = ".toml"
+TEXTS = ("dataset", "weights")  # keys beside the axes, of scenarios that have models
 # Settings of which there is at least one; others may be zero.
 COUNTS = frozenset({"starts", "latency_samples", "calibration_batch_size"})
 PUBLISHED_INTERVAL, PUBLISHED_TIME_LIMIT_S = 0.005, 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axes:
-    """What one scenario of a sweep spans."""
+class Span:
+    """What one scenario of a sweep spans: the values of each axis by its name, and the data set and
+    weights that are asked for."""
 
-    models: tuple[str, ...]
-    backends: tuple[str, ...]
-    batch_sizes: tuple[int, ...]
-    device_counts: tuple[int, ...] = (1,)
+    axes: Mapping[str, tuple[Any, ...]]
     dataset: str = "auto"
     weights: str = "auto"
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return self.axes.get(MODELS.name, ())
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        return self.axes.get(BACKENDS.name, ())
+
+    @property
+    def device_counts(self) -> tuple[int, ...]:
+        return self.axes.get(DEVICE_COUNTS.name, (1,))
+
+    @property
+    def cases(self) -> int:
+        """How many cases there are."""
+        return math.prod(map(len, self.axes.values()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """A sweep as its file says it, and with options applied."""
+    """A sweep as its file says it, and with options applied: what each scenario spans, by name."""
 
     name: str
     summary: str
-    axes: Mapping[Scenario, Axes]
+    spans: Mapping[str, Span]
     settings: Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overrides:
-    """What options say about a sweep; None leaves an axis as the file has it.
+    """What options say about a sweep: values by the name of an axis, which count for every scenario
+    that lets an option set it; None leaves the rest as the file has it."""
 
-    Batch sizes and device counts do not apply to accuracy, whose answer does not depend on them.
-    """
-
-    models: tuple[str, ...] | None = None
-    backends: tuple[str, ...] | None = None
-    batch_sizes: tuple[int, ...] | None = None
-    device_counts: tuple[int, ...] | None = None
+    axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     dataset: str | None = None
     weights: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -81,8 +92,9 @@ def built_in() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob(f"*{SUFFIX}"))}
 
 
-def load(asked: str, directory: Path | None = None) -> Sweep:
-    """The sweep of a built-in's name, or of a path to a TOML file (against `directory`).
+def load(asked: str, scenarios: Mapping[str, Scenario], directory: Path | None = None) -> Sweep:
+    """The sweep of a built-in's name, or of a path to a TOML file (against `directory`), whose
+    tables are those of scenarios.
 
     Raises UnknownNameError or SweepError.
     """
@@ -92,80 +104,69 @@ def load(asked: str, directory: Path | None = None) -> Sweep:
         path = known[asked]
     else:
         raise UnknownNameError("sweep", asked, [*known, "or the path of a .toml file"])
-    try:
-        content = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise SweepError(f"the sweep {path} can't be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SweepError(f"the sweep {path} is not TOML: {error}") from error
-    return _parse(path, content)
+    content, _ = toml_tables.read(path, "the sweep", SweepError)
+    return _parse(path, content, scenarios)
 
 
-def _parse(path: Path, content: Mapping[str, Any]) -> Sweep:
-    allowed = {"summary", "settings", *SCENARIOS}
-    if unknown := sorted(set(content) - allowed):
-        raise SweepError(f"{path}: unknown key {unknown[0]!r}. Known: {', '.join(sorted(allowed))}")
-    axes: dict[Scenario, Axes] = {
-        scenario: _axes(f"{path}, [{scenario}]", scenario, content[scenario])
-        for scenario in SCENARIOS
-        if scenario in content
+def _parse(path: Path, content: Mapping[str, Any], scenarios: Mapping[str, Scenario]) -> Sweep:
+    _refuse(path, toml_tables.unknown(content, ["summary", "settings", *scenarios]))
+    spans = {
+        name: _span(f"{path}, [{name}]", scenario, content[name])
+        for name, scenario in scenarios.items()
+        if name in content
     }
-    if not axes:
-        raise SweepError(f"{path}: it has none of the tables {', '.join(SCENARIOS)}")
+    if not spans:
+        raise SweepError(f"{path}: it has none of the tables {', '.join(scenarios)}")
     return Sweep(
         name=path.stem,
         summary=str(content.get("summary", "")),
-        axes=axes,
+        spans=spans,
         settings=apply_settings(Settings(), content.get("settings", {}), str(path)),
     )
 
 
-def _axes(where: str, scenario: Scenario, table: Any) -> Axes:
+def _span(where: str, scenario: Scenario, table: Any) -> Span:
     if not isinstance(table, dict):
         raise SweepError(f"{where}: expected a table, found {table!r}")
-    fields = {f.name: f for f in dataclasses.fields(Axes)}
-    if unknown := sorted(set(table) - set(fields)):
-        raise SweepError(f"{where}: unknown key {unknown[0]!r}. Known: {', '.join(fields)}")
-    for name in ("models", "backends", "batch_sizes"):
-        if name not in table:
-            raise SweepError(f"{where}: {name} is missing")
-    axes = Axes(**{name: _axis(f"{where}, {name}", name, value) for name, value in table.items()})
-    if scenario == "accuracy" and axes.device_counts != (1,):
-        raise SweepError(
-            f"{where}: device_counts can only be [1], since accuracy does not depend on the number "
-            "of devices and is measured on one: leave the key out"
-        )
-    return axes
+    names = [axis.name for axis in scenario.axes]
+    known = [*names, *TEXTS] if MODELS.name in names else names
+    _refuse(where, toml_tables.unknown(table, known))
+    axes = {axis.name: _values(where, axis, table) for axis in scenario.axes}
+    texts = {name: _text(f"{where}, {name}", table[name]) for name in TEXTS if name in table}
+    return Span(axes=axes, **texts)
 
 
-def _axis(where: str, name: str, value: Any) -> Any:
-    if name in ("dataset", "weights"):
-        if not isinstance(value, str):
-            raise SweepError(f"{where}: expected a text, found {value!r}")
-        return value
-    if not isinstance(value, list) or not value:
-        raise SweepError(f"{where}: expected a list with at least one entry, found {value!r}")
-    numbers = name in ("batch_sizes", "device_counts")
-    for entry in value:
-        fits = type(entry) is int and entry >= 1 if numbers else isinstance(entry, str)
-        if not fits:
-            kind = "whole numbers from 1" if numbers else "texts"
-            raise SweepError(f"{where}: expected {kind}, found {entry!r}")
-    return tuple(dict.fromkeys(value))
+def _refuse(where: object, problem: str | None) -> None:
+    if problem:
+        raise SweepError(f"{where}: {problem}")
+
+
+def _values(where: str, axis: Axis, table: Mapping[str, Any]) -> tuple[Scalar, ...]:
+    if axis.name not in table:
+        if axis.default is None:
+            raise SweepError(f"{where}: {axis.name} is missing")
+        return axis.default
+    where, values = f"{where}, {axis.name}", table[axis.name]
+    if not isinstance(values, list) or not values:
+        raise SweepError(f"{where}: expected a list with at least one entry, found {values!r}")
+    try:
+        return tuple(dict.fromkeys(axis.checked(value) for value in values))
+    except ValueError as error:
+        raise SweepError(f"{where}: {error}") from error
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise SweepError(f"{where}: expected a text, found {value!r}")
+    return value
 
 
 def apply_settings(settings: Settings, given: Mapping[str, Any], where: str) -> Settings:
     """Settings with keys of a sweep file, or of `--set` (texts), applied. Raises SweepError."""
-    hints = typing.get_type_hints(Settings)
-    values = {}
-    for key, value in given.items():
-        if key not in hints:
-            near = difflib.get_close_matches(key, hints, n=1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            known = ", ".join(hints)
-            raise SweepError(f"{where}: unknown setting {key!r}.{hint} Known: {known}")
-        values[key] = _setting(where, key, hints[key], value)
-    return dataclasses.replace(settings, **values)
+    known = keys()
+    _refuse(where, toml_tables.unknown(given, known, "setting"))
+    values = {key: _setting(where, key, known[key].type, value) for key, value in given.items()}
+    return settings.having(**values)
 
 
 def _setting(where: str, key: str, hint: Any, value: Any) -> Any:
@@ -195,57 +196,58 @@ def _setting(where: str, key: str, hint: Any, value: Any) -> Any:
     return number
 
 
-def override(sweep: Sweep, overrides: Overrides) -> Sweep:
+def override(sweep: Sweep, overrides: Overrides, scenarios: Mapping[str, Scenario]) -> Sweep:
     """The sweep with what options say. Raises SweepError for a setting that is not one."""
-    axes: dict[Scenario, Axes] = {
-        scenario: _overridden(scenario, spanned, overrides)
-        for scenario, spanned in sweep.axes.items()
+    spans = {
+        name: _overridden(scenarios[name], span, overrides) for name, span in sweep.spans.items()
     }
     settings = apply_settings(sweep.settings, overrides.settings, "--set")
-    if settings.publish:
+    if settings.run.publish:
         settings = published(settings)
-    return dataclasses.replace(sweep, axes=axes, settings=settings)
+    return dataclasses.replace(sweep, spans=spans, settings=settings)
 
 
 def published(settings: Settings) -> Settings:
     """The preset for a number that goes out: at least six fresh starts, an interval of 0.5 %, and
     30 s or more to reach it."""
-    return dataclasses.replace(
-        settings,
-        starts=max(settings.starts, MINIMUM_FOR_MEDIAN),
-        interval=min(settings.interval, PUBLISHED_INTERVAL),
-        time_limit_s=max(settings.time_limit_s, PUBLISHED_TIME_LIMIT_S),
+    return settings.having(
+        starts=max(settings.run.starts, MINIMUM_FOR_MEDIAN),
+        interval=min(settings.measure.interval, PUBLISHED_INTERVAL),
+        time_limit_s=max(settings.measure.time_limit_s, PUBLISHED_TIME_LIMIT_S),
     )
 
 
-def _overridden(scenario: Scenario, axes: Axes, overrides: Overrides) -> Axes:
-    names = ["models", "backends", "dataset", "weights"]
-    if scenario != "accuracy":
-        names += ["batch_sizes", "device_counts"]
-    given = {name: getattr(overrides, name) for name in names}
-    return dataclasses.replace(axes, **{k: v for k, v in given.items() if v is not None})
+def _overridden(scenario: Scenario, span: Span, overrides: Overrides) -> Span:
+    settable = {axis.name for axis in scenario.axes if axis.option}
+    axes = {name: values for name, values in overrides.axes.items() if name in settable}
+    return Span(
+        axes={**span.axes, **axes},
+        dataset=span.dataset if overrides.dataset is None else overrides.dataset,
+        weights=span.weights if overrides.weights is None else overrides.weights,
+    )
 
 
 def cases(sweep: Sweep, scenario: Scenario, registry: Registry) -> list[Case]:
-    """The cases of one scenario, model by model. Raises UnknownNameError for a name that no
-    plugin registered, before anything is measured."""
-    axes = sweep.axes.get(scenario)
-    if axes is None:
+    """The cases of one scenario, in the order of its axes. Raises UnknownNameError for a name that
+    no plugin registered, before anything is measured."""
+    span = sweep.spans.get(scenario.name)
+    if span is None:
         return []
-    _require_names(axes, registry)
-    points = itertools.product(axes.models, axes.backends, axes.device_counts, axes.batch_sizes)
-    return [
-        Case(
-            scenario=scenario,
-            model=model,
-            backend=backend,
-            batch_size=batch_size,
-            device_count=count,
-            dataset=axes.dataset,
-            weights=axes.weights,
-        )
-        for model, backend, count, batch_size in points
-    ]
+    _require_names(span, registry)
+    points = itertools.product(*(span.axes[axis.name] for axis in scenario.axes))
+    return [_case(scenario, span, point) for point in points]
+
+
+def _case(scenario: Scenario, span: Span, point: Sequence[Scalar]) -> Case:
+    values = list(zip(scenario.axes, point, strict=True))
+    common: dict[str, Any] = {axis.field: value for axis, value in values if axis.common}
+    return Case(
+        scenario=scenario.name,
+        dataset=span.dataset,
+        weights=span.weights,
+        axes={axis.field: value for axis, value in values if not axis.common},
+        **common,
+    )
 
 
 def beyond_server(case: Case, server: Server | None, card: Accelerator | None) -> str | None:
@@ -260,13 +262,13 @@ def beyond_server(case: Case, server: Server | None, card: Accelerator | None) -
     )
 
 
-def _require_names(axes: Axes, registry: Registry) -> None:
-    for model in axes.models:
+def _require_names(span: Span, registry: Registry) -> None:
+    for model in span.models:
         registry.model(model)
-    for backend in axes.backends:
+    for backend in span.backends:
         registry.backend(backend)
-    if axes.dataset != "auto":
-        registry.dataset(axes.dataset.partition(":")[0])
+    if span.dataset != "auto":
+        registry.dataset(span.dataset.partition(":")[0])
 
 
 def parse_list(option: str, text: str) -> tuple[str, ...]:
@@ -277,14 +279,14 @@ def parse_list(option: str, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parts))
 
 
-def parse_numbers(option: str, text: str) -> tuple[int, ...]:
-    """`1,8` → (1, 8). Raises SweepError for what is not a whole number from 1."""
-    numbers = []
-    for part in parse_list(option, text):
-        if not part.isdecimal() or int(part) < 1:
-            raise SweepError(f"{option}={text}: expected whole numbers from 1, found {part!r}")
-        numbers.append(int(part))
-    return tuple(numbers)
+def parse_axis(axis: Axis, text: str) -> tuple[Scalar, ...]:
+    """`1,8` → (1, 8), what an axis's option says. Raises SweepError for what is none of its
+    values."""
+    option = axis.option or axis.name
+    try:
+        return tuple(dict.fromkeys(map(axis.read, parse_list(option, text))))
+    except ValueError as error:
+        raise SweepError(f"{option}={text}: {error}") from error
 
 
 def parse_settings(pairs: Iterable[str]) -> dict[str, str]:

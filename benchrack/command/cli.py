@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from benchrack.reports.tables import Format
 
 KINDS = (
-    *("backends", "models", "datasets", "hardware", "meters", "sweeps", "plugins"),
+    *("backends", "models", "datasets", "hardware", "meters", "scenarios", "sweeps", "plugins"),
     "published",
 )
 FORMATS = ("terminal", "markdown", "csv", "json")
@@ -82,15 +82,16 @@ def doctor(
 
     Exit code 0 when every case of the sweep can run here, on the devices it would use; 1 when not.
     """
-    from benchrack.cases.sweep import parse_numbers
+    from benchrack.cases.sweep import parse_axis
     from benchrack.command.doctor import render, run_doctor
     from benchrack.registry.registry import load_registry
+    from benchrack.vocabulary.scenarios import DEVICE_COUNTS
 
     found = run_doctor(
         load_registry(disabled=disabled),
         asked=sweep,
         device=device,
-        device_counts=parse_numbers("--device-counts", device_counts) if device_counts else None,
+        device_counts=parse_axis(DEVICE_COUNTS, device_counts) if device_counts else None,
     )
     click.echo(render(found, _terminal_width()), nl=False)
     ctx.exit(found.exit_code)
@@ -127,6 +128,7 @@ def list_(ctx: click.Context, kind: str, names: tuple[str, ...], disabled: tuple
     metavar="CARD",
     help="Where several cards were measured: what they are relative to, such as p40.",
 )
+@disable_plugins
 @click.pass_context
 def report(
     ctx: click.Context,
@@ -136,11 +138,13 @@ def report(
     output: Path | None,
     published: bool,
     relative_to: str | None,
+    disabled: tuple[str, ...],
 ) -> None:
     """Build the tables from results: pytest-benchmark's JSON, or journals of runs that were killed.
 
     Without files, from the newest run in ./results. Exit code 1 when some file could not be read.
     """
+    from benchrack.registry.registry import load_registry
     from benchrack.reports.records import load, newest_run
     from benchrack.reports.tables import render_all
 
@@ -150,7 +154,8 @@ def report(
             raise click.UsageError(
                 f"{option} is for the tables of {pages}; {format_} holds one's own records"
             )
-    results = load(paths or newest_run(RESULTS))
+    scenarios = load_registry(disabled=disabled).scenarios
+    results = load(paths or newest_run(RESULTS), scenarios)
     for problem in results.problems:
         complain(problem)
     if not results.records and not results.misses:

@@ -17,14 +17,15 @@ from benchrack.hardware import conditions, detection
 from benchrack.hardware.installed import first_version
 from benchrack.machine import devices, placement
 from benchrack.registry.registry import Registry
-from benchrack.scenarios.bench import lack, missing
+from benchrack.registry.requirements import lack, missing
 from benchrack.vocabulary.backends import Backend
-from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.cases import Case, Scalar
 from benchrack.vocabulary.datasets import Dataset
 from benchrack.vocabulary.descriptors import Accelerator, Server
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Meter, SystemClock
 from benchrack.vocabulary.models import Model
+from benchrack.vocabulary.scenarios import DEVICE_COUNTS
 
 __all__ = ["Check", "Report", "render", "run_doctor"]
 
@@ -34,7 +35,7 @@ def run_doctor(
     *,
     asked: str = "quick",
     device: str = "auto",
-    device_counts: tuple[int, ...] | None = None,
+    device_counts: tuple[Scalar, ...] | None = None,
     root: Path = Path("/"),
     wait: Callable[[float], None] = time.sleep,
 ) -> Report:
@@ -46,7 +47,9 @@ def run_doctor(
     Raises UnknownNameError or SweepError if the sweep can't be loaded, DeviceError if the device
     is not there.
     """
-    loaded = sweep.override(sweep.load(asked), sweep.Overrides(device_counts=device_counts))
+    loaded = sweep.load(asked, registry.scenarios)
+    counts = {} if device_counts is None else {DEVICE_COUNTS.name: device_counts}
+    loaded = sweep.override(loaded, sweep.Overrides(axes=counts), registry.scenarios)
     known: list[Accelerator | Server] = [
         *registry.accelerators.values(),
         *registry.servers.values(),
@@ -80,14 +83,14 @@ def run_doctor(
             *_left_alone(present, used),
         ),
         sweep=loaded.name,
-        cases=sum(map(_count, loaded.axes.values())),
+        cases=sum(span.cases for span in loaded.spans.values()),
         obstacles=tuple(dict.fromkeys(obstacles)),
         plugin_problems=tuple(map(str, registry.problems)),
     )
 
 
 def _device_counts(loaded: sweep.Sweep) -> list[int]:
-    return sorted({count for axes in loaded.axes.values() for count in axes.device_counts})
+    return sorted({count for span in loaded.spans.values() for count in span.device_counts})
 
 
 def _backend(backend: Backend, used: Sequence[Device]) -> Check:
@@ -138,13 +141,9 @@ def _meter(meter: Meter, used: tuple[Device, ...]) -> Check:
     return Check(name=meter.name, detail=f"{meter.summary} ({how}): {watched}")
 
 
-def _count(axes: sweep.Axes) -> int:
-    return len(axes.models) * len(axes.backends) * len(axes.batch_sizes) * len(axes.device_counts)
-
-
 def _unable(loaded: sweep.Sweep, backends: Mapping[str, Check]) -> Iterator[str]:
     """The sweep's backends that nobody provides, or that can't run. Why is told with them."""
-    for name in (name for axes in loaded.axes.values() for name in axes.backends):
+    for name in (name for span in loaded.spans.values() for name in span.backends):
         if name not in backends:
             yield f"no plugin provides the backend {name}"
         elif backends[name].reason:
@@ -155,10 +154,10 @@ def _lacking(registry: Registry, loaded: sweep.Sweep, used: Sequence[Device]) ->
     """The sweep's models and data sets that nobody provides, or that need what is not installed;
     what a backend needs too was said with it."""
     lacking: dict[str, dict[str, None]] = {}  # by reason
-    for axes in loaded.axes.values():
-        backends = [registry.backends[name] for name in axes.backends if name in registry.backends]
+    for span in loaded.spans.values():
+        backends = [registry.backends[name] for name in span.backends if name in registry.backends]
         said = {module for backend in backends for module in missing(backend)}
-        for name, needy in _needed(registry, axes):
+        for name, needy in _needed(registry, span):
             if needy is None:
                 yield f"no plugin provides the {name}"
             elif set(missing(needy)) - said:
@@ -167,13 +166,13 @@ def _lacking(registry: Registry, loaded: sweep.Sweep, used: Sequence[Device]) ->
     yield from (f"{', '.join(names)}: {reason}" for reason, names in lacking.items())
 
 
-def _needed(registry: Registry, axes: sweep.Axes) -> Iterator[tuple[str, Model | Dataset | None]]:
-    for name in axes.models:
+def _needed(registry: Registry, span: sweep.Span) -> Iterator[tuple[str, Model | Dataset | None]]:
+    for name in span.models:
         model = registry.models.get(name)
         yield f"model {name}", model
         if model is not None:
-            own = model.own_dataset or axes.dataset == "auto"
-            data = model.dataset if own else axes.dataset.partition(":")[0]
+            own = model.own_dataset or span.dataset == "auto"
+            data = model.dataset if own else span.dataset.partition(":")[0]
             yield f"data set {data}", registry.datasets.get(data)
 
 

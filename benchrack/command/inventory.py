@@ -3,12 +3,11 @@ plugins, and the products in the cache."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from benchrack.cache import Cache
 from benchrack.errors import UnknownNameError
@@ -17,9 +16,6 @@ from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset
 from benchrack.vocabulary.descriptors import Accelerator, Server
 from benchrack.vocabulary.models import Model
-
-if TYPE_CHECKING:
-    from benchrack.cases.sweep import Axes
 
 T = TypeVar("T")
 
@@ -42,6 +38,7 @@ def render(kind: str, registry: Registry, names: Collection[str] = ()) -> str:
         "datasets": _datasets,
         "hardware": _hardware,
         "meters": _meters,
+        "scenarios": _scenarios,
         "sweeps": _sweeps,
         "plugins": _plugins,
         "published": _published,
@@ -136,15 +133,23 @@ def _sweeps(registry: Registry, names: Collection[str]) -> str:
 
     rows = []
     for name in _chosen("sweep", {name: name for name in sweep.built_in()}, names):
-        loaded = sweep.load(name)
-        counts = [f"{_cases(axes)} {scenario}" for scenario, axes in loaded.axes.items()]
+        loaded = sweep.load(name, registry.scenarios)
+        counts = [f"{span.cases} {scenario}" for scenario, span in loaded.spans.items()]
         rows.append((name, loaded.summary, ", ".join(counts)))
     return _table(("sweep", "what it asks", "cases"), rows)
 
 
-def _cases(axes: Axes) -> int:
-    axis = (axes.models, axes.backends, axes.batch_sizes, axes.device_counts)
-    return math.prod(map(len, axis))
+def _scenarios(registry: Registry, names: Collection[str]) -> str:
+    rows = [
+        (
+            s.name,
+            s.question,
+            ", ".join(axis.name for axis in s.axes),
+            _by(registry, "scenario", s.name),
+        )
+        for s in _chosen("scenario", registry.scenarios, names)
+    ]
+    return _table(("scenario", "what it asks", "over", "from"), rows)
 
 
 def _plugins(registry: Registry, names: Collection[str]) -> str:
@@ -197,7 +202,7 @@ class _Needs:
     reasons: dict[str, int] = field(default_factory=dict)
 
     def mark(self, provided: Backend | Model | Dataset) -> str:
-        from benchrack.scenarios.bench import lack
+        from benchrack.registry.requirements import lack
 
         reason = lack(provided)
         if reason is None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchrack.cache import Cache
 from benchrack.data.comparison import check_outputs
-from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Backend, Session
-from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.models import LoadedModel
 from benchrack.vocabulary.results import OutputCheck
 
@@ -35,76 +36,68 @@ def outputs(session: Session, batches: Iterator[np.ndarray]) -> np.ndarray:
     return np.concatenate(found)
 
 
-def cached(
-    bench: Bench,
-    case: Case,
-    loaded: LoadedModel,
-    data_digest: str,
-    make: Callable[[], np.ndarray],
-) -> np.ndarray:
-    """The reference logits of some pictures, float32 (N, classes), memory-mapped from the cache."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """The backend whose outputs are compared with, on a device; `prepare` makes a session of the
+    model on it, and raises what preparing raises."""
+
+    backend: Backend
+    device: Device
+    model: str
+    prepare: Callable[[], Session]
+    cache: Cache
+
+    def cached(
+        self, loaded: LoadedModel, data_digest: str, make: Callable[[], np.ndarray]
+    ) -> np.ndarray:
+        """The logits of some pictures, float32 (N, classes), memory-mapped from the cache."""
+        import numpy as np
+
+        def save(folder: Path) -> None:
+            np.save(folder / "logits.npy", make())
+
+        key = {
+            "model": self.model,
+            "weights": loaded.digest,
+            "data": data_digest,
+            "backend": self.backend.name,
+            "framework": _versions(self.backend),
+            "arithmetic": self.backend.runs_as(self.device),
+            "device": self.device.name,
+        }
+        folder = self.cache.get("reference", key, save)
+        logits: np.ndarray = np.load(folder / "logits.npy", mmap_mode="r")
+        return logits
+
+    def run(self, batches: Iterator[np.ndarray]) -> np.ndarray:
+        """Logits over the batches. Raises UnsupportedError where the backend can't run here."""
+        with closing(self.prepare()) as session:
+            return outputs(session, batches)
+
+    def of_inputs(self, loaded: LoadedModel, images: np.ndarray) -> np.ndarray:
+        """Logits of some prepared inputs, float32 (N, C, H, W), N a few."""
+        digest = hashlib.sha256(images.tobytes()).hexdigest()
+        starts = range(0, len(images), CHECK_BATCH)
+        batches = (images[start : start + CHECK_BATCH] for start in starts)
+        return self.cached(loaded, digest, lambda: self.run(batches))
+
+
+def checked(pool: np.ndarray) -> np.ndarray:
+    """The inputs whose outputs are compared, to be kept or overwritten by a session."""
+    return pool[:CHECKED_PICTURES].copy()
+
+
+def check(
+    session: Session, images: np.ndarray, expected: np.ndarray, batch_size: int, reference: str
+) -> OutputCheck:
+    """The session's outputs for a few inputs against those that the reference gave for them."""
     import numpy as np
 
-    def save(folder: Path) -> None:
-        np.save(folder / "logits.npy", make())
-
-    backend = bench.registry.backend(bench.settings.reference)
-    key = {
-        "model": case.model,
-        "weights": loaded.digest,
-        "data": data_digest,
-        "backend": bench.settings.reference,
-        "framework": _versions(backend),
-        "arithmetic": backend.runs_as(bench.device),
-        "device": bench.device.name,
-    }
-    folder = bench.cache.get("reference", key, save)
-    logits: np.ndarray = np.load(folder / "logits.npy", mmap_mode="r")
-    return logits
-
-
-def run(bench: Bench, case: Case, batches: Callable[[], Iterator[np.ndarray]]) -> np.ndarray:
-    """Logits of the reference backend over the batches, on the bench's device.
-
-    Raises UnsupportedError where the reference backend can't run here.
-    """
-    backend = bench.registry.backend(bench.settings.reference)
-    with closing(bench.prepare(case, backend)) as session:
-        return outputs(session, batches())
-
-
-def of_inputs(bench: Bench, case: Case, loaded: LoadedModel, images: np.ndarray) -> np.ndarray:
-    """Reference logits of some prepared inputs, float32 (N, C, H, W), N a few."""
-    digest = hashlib.sha256(images.tobytes()).hexdigest()
-
-    def batches() -> Iterator[np.ndarray]:
-        for start in range(0, len(images), CHECK_BATCH):
-            yield images[start : start + CHECK_BATCH]
-
-    return cached(bench, case, loaded, digest, lambda: run(bench, case, batches))
-
-
-def expected(bench: Bench, case: Case, session: Session) -> np.ndarray:
-    """FP32 logits of the pictures that `check` compares, float32 (N, classes)."""
-    bench.progress("checking outputs")
-    return of_inputs(bench, case, session.loaded, _checked(bench, case))
-
-
-def check(bench: Bench, case: Case, session: Session, expected_outputs: np.ndarray) -> OutputCheck:
-    """The session's outputs for a few pictures against FP32 of the same model."""
-    import numpy as np
-
-    pictures = _checked(bench, case)
-    size = -(-len(pictures) // case.batch_size) * case.batch_size
-    filled = np.resize(pictures, (size, *pictures.shape[1:]))
-    batches = (filled[start : start + case.batch_size] for start in range(0, size, case.batch_size))
-    got = outputs(session, batches)[: len(pictures)]
-    return check_outputs(got, np.asarray(expected_outputs), bench.settings.reference)
-
-
-def _checked(bench: Bench, case: Case) -> np.ndarray:
-    """The pictures whose outputs are compared, to be kept or overwritten by a session."""
-    return bench.distinct_inputs(case)[:CHECKED_PICTURES].copy()
+    size = -(-len(images) // batch_size) * batch_size
+    filled = np.resize(images, (size, *images.shape[1:]))
+    batches = (filled[start : start + batch_size] for start in range(0, size, batch_size))
+    got = outputs(session, batches)[: len(images)]
+    return check_outputs(got, np.asarray(expected), reference)
 
 
 def _versions(backend: Backend) -> dict[str, str]:

@@ -12,6 +12,7 @@ from benchrack.energy.integrals import images_per_j
 from benchrack.errors import BenchrackError, DatasetError, WeightsError
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.results import Measurement, OutputCheck, Power, Surroundings, World
+from benchrack.vocabulary.scenarios import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,18 +46,24 @@ def disagreement(ranks: Sequence[RankResult]) -> BenchrackError | None:
     return None
 
 
-def combined(ranks: Sequence[RankResult]) -> Measurement:
+def combined(ranks: Sequence[RankResult], scenario: Scenario) -> Measurement:
     """One measurement of all ranks, in their order.
 
-    It is that of the slowest rank by its own median, whose latencies count. What was prepared,
-    checked, metered and seen around is the worst, or the sum, of all.
+    It is that of the slowest rank by its own median; the scenario combines its own results, the
+    slowest first. What was prepared, checked, metered and seen around is the worst, or the sum, of
+    all.
     """
     medians = [statistics.median(rank.own_seconds_per_batch) for rank in ranks]
-    slowest = ranks[medians.index(max(medians))].measurement
+    first = medians.index(max(medians))
+    slowest = ranks[first].measurement
+    results = [
+        rank.measurement.result for rank in (ranks[first], *ranks[:first], *ranks[first + 1 :])
+    ]
     whole = [rank.measurement for rank in ranks]
     nodes = len({rank.node for rank in ranks})
     return dataclasses.replace(
         slowest,
+        result=scenario.combine(results),
         engine=_engine(slowest.engine, [m.engine for m in whole]),
         preparation=dataclasses.replace(
             slowest.preparation, prepare_s=max(m.preparation.prepare_s for m in whole)
@@ -88,7 +95,7 @@ def _skew(ranks: Sequence[RankResult], medians: Sequence[float]) -> float:
     """How far the fastest rank is below the slowest: over rounds that were run in step, else of
     the ranks' medians."""
     rounds = [medians]
-    if ranks[0].measurement.images_per_s is not None:
+    if ranks[0].measurement.steadiness and ranks[0].measurement.steadiness.rounds:
         rounds = list(zip(*(rank.own_seconds_per_batch for rank in ranks), strict=True))
     return statistics.median(1 - min(times) / max(times) for times in rounds)
 

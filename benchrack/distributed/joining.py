@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from benchrack.distributed.link import Connection, Link, try_to_send
 from benchrack.distributed.nodes import Nodes, difference, software
 from benchrack.errors import NodeError
-from benchrack.execution.progress import Progress, silent
+from benchrack.vocabulary.progress import Progress, silent
 
 HELLO_S = 5.0  # what a stranger that connects may take to say who it is
 TRY_S, RETRY_S = 5.0, 0.2

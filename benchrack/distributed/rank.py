@@ -26,7 +26,6 @@ from benchrack.distributed.hub import Hub, Where
 from benchrack.distributed.part import WorldPart
 from benchrack.errors import PeerLostError
 from benchrack.execution import running
-from benchrack.execution.progress import silent
 from benchrack.execution.worker import bench_of
 from benchrack.flattening import unflatten
 from benchrack.machine import placement
@@ -37,6 +36,7 @@ from benchrack.records.record import to_record
 from benchrack.scenarios.bench import Bench
 from benchrack.timing.ranks import Failure, PeersError
 from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.progress import silent
 from benchrack.vocabulary.results import Measurement
 
 T = TypeVar("T")
@@ -96,16 +96,18 @@ def _serve(
         _choose(place.device.index)
     # One process of each machine reads its meters: for all devices of the world there.
     metered = [other.device for other in places] if first else []
-    bench = bench_of(told, place.device, metered)
-    bench.progress = launcher.progress if first else silent
-    bench.peers = _join(part, launcher.local_rank)
+    bench = dataclasses.replace(
+        bench_of(told, place.device, metered),
+        progress=launcher.progress if first else silent,
+        peers=_join(part, launcher.local_rank),
+    )
     bench.peers.meet()
     startup_s = time.monotonic() - part.asked_at
     launcher.send({"ready": True})
     while True:
         case = unflatten(Case, launcher.next_case())
         if place.device.kind == "cpu":
-            limit_bytes = int(bench.settings.memory_gib * GIB)
+            limit_bytes = int(bench.settings.run.memory_gib * GIB)
             limit_host_memory(limit_bytes, sharers=part.local_size)
         try:
             found = _measure(bench, case, part, place, startup_s)
@@ -164,7 +166,7 @@ def _measure(
     ranks = bench.peers.gather(result)
     if error := disagreement(ranks):
         raise PeersError([Failure.of(rank, error) for rank in range(part.size)])
-    return running.judged(bench, combined(ranks))
+    return running.judged(bench, combined(ranks, bench.registry.scenario(case.scenario)))
 
 
 def _flat(failure: Failure) -> dict[str, Any]:

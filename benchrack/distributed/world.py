@@ -24,12 +24,13 @@ from benchrack.distributed.part import WorldPart
 from benchrack.energy.metering import Idle
 from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
 from benchrack.execution.executors import Alarm, Executor, Setup, Worker
-from benchrack.execution.progress import Progress, silent
 from benchrack.machine.placement import places
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
+from benchrack.vocabulary.progress import Progress, silent
 from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.scenarios import Scenario
 
 LOOPBACK = "127.0.0.1"
 # What a launcher may take to say which process is late, and to end them all.
@@ -65,6 +66,7 @@ class World:
 
     setup: Setup
     devices: tuple[Device, ...]
+    scenarios: Mapping[str, Scenario]
     one: Executor
     idle: Mapping[int, Mapping[Domain, Idle]] = field(default_factory=dict)
     alarms: Sequence[Alarm] = ()
@@ -116,8 +118,8 @@ class World:
             local_size=local_size,
             folder=self._folder,
             run_id=launch.run_id,
-            limit_s=settings.case_time_limit_s,
-            join_limit_s=settings.join_limit_s,
+            limit_s=settings.run.case_time_limit_s,
+            join_limit_s=settings.nodes.join_limit_s,
             asked_at=time.monotonic(),
             node=launch.node,
             nodes=launch.nodes,
@@ -127,6 +129,7 @@ class World:
         )
         self._launcher = Worker(
             dataclasses.replace(self.setup, idle=self.idle.get(local_size, self.setup.idle)),
+            self.scenarios,
             command=(sys.executable, "-P", "-m", "benchrack.distributed.launcher"),
             told={"world": part.told(placed)},
             grace_s=GRACE_S,

@@ -17,10 +17,10 @@ from benchrack.distributed.nodes import address_of
 from benchrack.distributed.world import Launch, World
 from benchrack.errors import NodeError, PeerLostError, UnsupportedError
 from benchrack.execution.executors import error_of
-from benchrack.execution.progress import Progress, silent
 from benchrack.flattening import flatten
 from benchrack.records.record import from_record, to_record
 from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.progress import Progress, silent
 from benchrack.vocabulary.results import Measurement
 
 # What the other nodes may take to tell how it went, once one has: to end their processes at most.
@@ -93,7 +93,8 @@ class WorldOfNodes:
             self._part_from(error)
             raise
         if "record" in outcome:
-            return from_record(outcome["record"], outcome["seconds_per_batch"])
+            samples = outcome["seconds_per_batch"]
+            return from_record(outcome["record"], samples, self.world.scenarios)
         raise error_of(outcome)
 
     def _part_from(self, error: NodeError) -> None:
@@ -134,7 +135,7 @@ class WorldOfNodes:
 
     def _follow(self, case: Case, progress: Progress, fresh: bool) -> Outcome:
         (bell,) = self._bells
-        limit_s = self.world.setup.settings.case_time_limit_s + SETTLE_S
+        limit_s = self.world.setup.settings.run.case_time_limit_s + SETTLE_S
         progress("waiting for node 0")
         told = self._ahead or bell.next("told", limit_s)
         if told["case"] != flatten(case):

@@ -4,7 +4,7 @@ opened = open_meters(registry.meters.values(), devices, clock)
 idle = measure_idle(opened.meters, clock)          # once, before the sweep
 with window(opened.meters, clock) as metered:      # around the rounds of one case
     ...
-power = powerof_domains(metered, opened, idle, device_kind="cuda", images_per_s=…)
+power = power_of(metered, Metering(opened=opened, idle=idle), device_kind="cuda", images_per_s=…)
 """
 
 from __future__ import annotations
@@ -74,6 +74,18 @@ class Opened:
         return max((minimum_window_s(meter) for meter in self.meters), default=0.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metering:
+    """The meters of a process, and by domain the power while nothing ran."""
+
+    opened: Opened = field(default_factory=Opened)
+    idle: Mapping[Domain, Idle] = field(default_factory=dict)
+
+    def window(self) -> AbstractContextManager[Window]:
+        """Meter what happens inside."""
+        return self.opened.window()
+
+
 def open_meters(
     meters: Iterable[Meter], devices: Sequence[Device], clock: WaitableClock | None = None
 ) -> Opened:
@@ -103,6 +115,11 @@ class Window:
     stop_s: float | None = None
     readings: tuple[Reading, ...] = ()
     faults: tuple[str, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """How long it was, once it is closed."""
+        return (self.stop_s or 0.0) - self.start_s
 
 
 @contextmanager

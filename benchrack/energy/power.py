@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from benchrack.energy.integrals import all_known, images_per_j, total
-from benchrack.energy.metering import Idle, Opened, Window
+from benchrack.energy.metering import Idle, Metering, Window
 from benchrack.vocabulary.meters import Conditions, Domain, Reading, of_domains
 from benchrack.vocabulary.results import Power
 
@@ -16,8 +16,7 @@ DOMAINS: Mapping[str, tuple[Domain, ...]] = {"cuda": ("accelerator",), "cpu": ("
 
 def power_of(
     metered: Window,
-    opened: Opened,
-    idle: Mapping[Domain, Idle],
+    metering: Metering,
     *,
     device_kind: str,
     images_per_s: float | None,
@@ -32,7 +31,7 @@ def power_of(
     conditions count too. What a sensor read over a window that is too short for it is flagged, or
     else left out.
     """
-    domains = DOMAINS[device_kind]
+    domains, opened, idle = DOMAINS[device_kind], metering.opened, metering.idle
     faults = [*metered.faults, *(f for r in metered.readings for f in r.faults)]
     if rounds is not None:
         faults += [*rounds.faults, *(f for r in rounds.readings for f in r.faults)]

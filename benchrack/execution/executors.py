@@ -6,6 +6,7 @@ A worker that crashes, hangs or is killed ends one case, with its reason, and th
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import json
 import os
@@ -28,7 +29,6 @@ from benchrack.errors import (
     TimeLimitError,
     WorkerError,
 )
-from benchrack.execution.progress import Progress, silent
 from benchrack.execution.running import run_case
 from benchrack.flattening import flatten
 from benchrack.machine.memory import ran_out
@@ -37,7 +37,9 @@ from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
+from benchrack.vocabulary.progress import Progress, silent
 from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.scenarios import Scenario
 from benchrack.vocabulary.settings import Settings
 
 STDERR_LINES = 5
@@ -61,9 +63,8 @@ class InProcess:
     bench: Bench
 
     def run(self, case: Case, progress: Progress = silent, *, fresh: bool = False) -> Measurement:
-        self.bench.progress = progress
         try:
-            return run_case(self.bench, case)
+            return run_case(dataclasses.replace(self.bench, progress=progress), case)
         finally:
             gc.collect()  # models are large, and the next case wants their memory
 
@@ -99,12 +100,14 @@ class Worker:
 
     It is replaced after a failure that may have left something behind, and for a fresh start. Where
     memory ran out, earlier cases may not have given theirs back: then it is tried once more, alone.
+    `scenarios` are those of the registry here, to read what was measured there.
     `told` is what the command needs beside the setup; `grace_s` what it may take above
     `case_time_limit_s` to say itself why it is late, and to end what it started when its input
     does. Without it, it is killed.
     """
 
     setup: Setup
+    scenarios: Mapping[str, Scenario]
     # -P: a folder `benchrack` where pytest was called, such as a checkout's, is not the package.
     command: tuple[str, ...] = (sys.executable, "-P", "-m", "benchrack.execution.worker")
     told: Mapping[str, Any] = field(default_factory=dict)
@@ -141,7 +144,7 @@ class Worker:
             self._kill()  # hung, dead, or interrupted: nothing more can be asked of it
             raise
         if "record" in reply:
-            return from_record(reply["record"], reply["seconds_per_batch"])
+            return from_record(reply["record"], reply["seconds_per_batch"], self.scenarios)
         error = error_of(reply)
         # A process goes with what it could not free, or with what broke in it.
         if isinstance(error, OutOfMemoryError | WorkerError) or reply.get("ended"):
@@ -189,7 +192,7 @@ class Worker:
 
     def _await_reply(self, progress: Progress) -> dict[str, Any]:
         assert self._replies is not None
-        limit_s = self.setup.settings.case_time_limit_s
+        limit_s = self.setup.settings.run.case_time_limit_s
         deadline = time.monotonic() + limit_s + self.grace_s
         pending, rung = b"", False
         with selectors.DefaultSelector() as selector:

@@ -6,12 +6,9 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol, TextIO
 
 from benchrack.cases.eta import in_words
-
-Progress = Callable[[str], None]
 
 SAVE_CURSOR, RESTORE_CURSOR, CLEAR_TO_END = "\x1b7", "\x1b8", "\x1b[K"
 SHORTEST = 12
@@ -24,10 +21,6 @@ class Writer(Protocol):
 
     @property
     def width_of_current_line(self) -> int: ...
-
-
-def silent(phase: str) -> None:
-    """The progress report of a run that nobody watches."""
 
 
 class ProgressLine:

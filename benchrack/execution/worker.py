@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from benchrack.cache import Cache
-from benchrack.energy.metering import Idle, open_meters
+from benchrack.energy.metering import Idle, Metering, open_meters
 from benchrack.execution.running import run_case, settle
 from benchrack.flattening import unflatten
 from benchrack.machine.gauges import limit_host_memory
@@ -50,11 +50,11 @@ def main() -> None:
     if place is not None:
         bind(place.cpus)  # before anything large is loaded, or counts the cores
     bench = bench_of(setup, device, [device])
-    bench.progress = lambda phase: reply({"progress": phase})
+    bench = dataclasses.replace(bench, progress=lambda phase: reply({"progress": phase}))
     while True:
         case = unflatten(Case, json.loads(lines.get()))
         if bench.device.kind == "cpu":
-            limit_host_memory(int(bench.settings.memory_gib * GIB))
+            limit_host_memory(int(bench.settings.run.memory_gib * GIB))
         reply(_measure(bench, case, place.description if place else ""))
         settle()
 
@@ -70,13 +70,15 @@ def bench_of(setup: dict[str, Any], device: Device, metered: Sequence[Device]) -
     sys.path[:] = [*sys.path, *(p for p in setup["path"] if p not in sys.path)]
     conftests = [_imported(number, path) for number, path in enumerate(setup["conftests"])]
     registry = load_registry(disabled=setup["disabled"], conftests=conftests)
-    return Bench(
-        registry=registry,
-        settings=unflatten(Settings, setup["settings"]),
-        device=device,
-        cache=Cache(Path(setup["cache"])),
-        meters=open_meters(registry.meters.values() if metered else (), metered),
-        idle={domain: unflatten(Idle, flat) for domain, flat in setup["idle"].items()},
+    return Bench.on(
+        device,
+        registry,
+        unflatten(Settings, setup["settings"]),
+        Cache(Path(setup["cache"])),
+        metering=Metering(
+            opened=open_meters(registry.meters.values() if metered else (), metered),
+            idle={domain: unflatten(Idle, flat) for domain, flat in setup["idle"].items()},
+        ),
     )
 
 
@@ -85,6 +87,7 @@ def _imported(number: int, path: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look up what their annotations mean
     spec.loader.exec_module(module)
     return module
 

@@ -5,6 +5,7 @@ Plain functions of numbers; `footprint.py` takes them on a session, `gauges.py` 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -88,15 +89,10 @@ def smaller_did_not_fit(case: Case, outcomes: Iterable[Outcome]) -> str | None:
         outcome.case.batch_size
         for outcome in outcomes
         if outcome.status == "out-of-memory"
-        and _place(outcome.case) == _place(case)
+        and dataclasses.replace(outcome.case, batch_size=case.batch_size) == case
         and outcome.case.batch_size <= case.batch_size
     ]
     return f"not tried: batch {min(full)} did not fit" if full else None
-
-
-def _place(case: Case) -> tuple[object, ...]:
-    """What must be equal for two cases to need memory in the same way."""
-    return case.scenario, case.model, case.backend, case.device_count, case.dataset, case.weights
 
 
 def ran_out(words: str, used_share: float | None = None) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -12,9 +11,9 @@ from benchrack.cases import sweep
 from benchrack.errors import BenchrackError
 from benchrack.pytest_plugin import options
 from benchrack.registry.registry import Registry, load_registry
-from benchrack.vocabulary.cases import Case, Scenario
+from benchrack.vocabulary.cases import Case
 
-REGISTRY = pytest.StashKey[Registry]()
+REGISTRY = pytest.StashKey[tuple[list[object], Registry | None]]()
 SWEEP = pytest.StashKey[sweep.Sweep]()
 CASES = pytest.StashKey[dict[str, dict[str, "Planned"]]]()
 
@@ -30,19 +29,23 @@ class Planned:
 def sweep_of(config: pytest.Config) -> sweep.Sweep:
     if SWEEP not in config.stash:
         asked = options.text(config, "sweep") or "quick"
-        loaded = sweep.load(asked, config.invocation_params.dir)
-        spanned = sweep.override(loaded, options.overrides(config))
+        scenarios = registry_of(config).scenarios
+        loaded = sweep.load(asked, scenarios, config.invocation_params.dir)
+        given = options.overrides(config, scenarios.values())
+        spanned = sweep.override(loaded, given, scenarios)
         options.require_fresh_processes(config, spanned.settings)
         config.stash[SWEEP] = spanned
     return config.stash[SWEEP]
 
 
 def registry_of(config: pytest.Config) -> Registry:
-    if REGISTRY not in config.stash:
-        config.stash[REGISTRY] = load_registry(
-            disabled=options.disabled_plugins(config), conftests=conftests_of(config)
-        )
-    return config.stash[REGISTRY]
+    """What plugins provide, with those of each conftest.py that pytest has loaded by now."""
+    conftests = conftests_of(config)
+    known, registry = config.stash.get(REGISTRY, ([], None))
+    if registry is None or known != conftests:
+        registry = load_registry(disabled=options.disabled_plugins(config), conftests=conftests)
+        config.stash[REGISTRY] = conftests, registry
+    return registry
 
 
 def conftests_of(config: pytest.Config) -> list[object]:
@@ -56,27 +59,29 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     its scenario."""
     if not {"case", "measured"} <= set(metafunc.fixturenames):
         return
-    scenario: Any = options.scenario_of(metafunc.definition)
-    cases = _cases(metafunc.config, scenario)
+    scenario = options.scenario_of(metafunc.definition, registry_of(metafunc.config).scenarios)
+    cases = _cases(metafunc.config, scenario) if scenario else {}
     if cases:
         metafunc.parametrize("case", list(cases), indirect=True)
     else:
         reason = f"the sweep has no table [{scenario}]"
+        if scenario is None:
+            reason = "the test has no marker of a scenario"
         metafunc.parametrize(
             "case", [pytest.param("none", marks=pytest.mark.skip(reason=reason))], indirect=True
         )
 
 
-def _cases(config: pytest.Config, scenario: Scenario) -> dict[str, Planned]:
+def _cases(config: pytest.Config, scenario: str) -> dict[str, Planned]:
     known = config.stash[CASES]
     if scenario not in known:
         try:
-            spanned = sweep_of(config)
-            cases = sweep.cases(spanned, scenario, registry_of(config))
+            spanned, registry = sweep_of(config), registry_of(config)
+            asked = registry.scenario(scenario)
+            cases = sweep.cases(spanned, asked, registry)
         except BenchrackError as error:  # the one kind that is shown without a traceback
             raise pytest.Collector.CollectError(str(error)) from error
-        # What a model answers does not depend on the process that asks it.
-        starts = 1 if scenario == "accuracy" else spanned.settings.starts
+        starts = spanned.settings.run.starts if asked.starts else 1
         known[scenario] = {
             f"{case.id}-s{start}" if starts > 1 else case.id: Planned(case, start)
             for case in cases
@@ -90,7 +95,8 @@ def planned_by(item: pytest.Item) -> Planned | None:
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     if not isinstance(item, pytest.Function) or "measured" not in item.fixturenames:
         return None
-    known = item.config.stash[CASES].get(options.scenario_of(item) or "", {})
+    scenario = options.scenario_of(item, registry_of(item.config).scenarios)
+    known = item.config.stash[CASES].get(scenario or "", {})
     return known.get(parameters.get("case", ""))
 
 
@@ -107,10 +113,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not counts:
         return
     settings = sweep_of(config).settings
-    if settings.starts == 1:
+    if settings.run.starts == 1:
         as_they_come = list(dict.fromkeys(counts.values()))
         order = sorted(counts, key=lambda place: as_they_come.index(counts[place]))
     else:
-        order = random.Random(settings.seed).sample(list(counts), len(counts))
+        order = random.Random(settings.measure.seed).sample(list(counts), len(counts))
     sources = dict(zip(counts, order, strict=True))
     items[:] = [items[sources.get(place, place)] for place in range(len(items))]

@@ -3,13 +3,14 @@ their devices while nothing runs yet."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
 from benchrack.distributed.world import World
 from benchrack.distributed.world_of_nodes import WorldOfNodes
-from benchrack.energy.metering import Idle, measure_idle, open_meters
+from benchrack.energy.metering import Idle, Metering, measure_idle, open_meters
 from benchrack.execution.executors import Executor, InProcess, Setup, Worker
 from benchrack.flattening import flatten
 from benchrack.machine.placement import alone
@@ -43,14 +44,15 @@ def executor_of(
         ),
     )
     one: Executor
+    scenarios = bench.registry.scenarios
     if options.in_process(config, bench.settings):
-        bench.meters, bench.idle = opened, idle
-        one = InProcess(bench)
+        metering = Metering(opened=opened, idle=idle)
+        one = InProcess(dataclasses.replace(bench, metering=metering))
     else:
         opened.close()
-        one = Worker(setup, told={"place": flatten(alone(bench.device))})
+        one = Worker(setup, scenarios, told={"place": flatten(alone(bench.device))})
     sizes = {count // len(capacities) for count in counts}
-    world = World(setup, tuple(devices), one, _idle(bench, devices, sizes))
+    world = World(setup, tuple(devices), scenarios, one, _idle(bench, devices, sizes))
     if nodes.LINK not in config.stash:
         return world
     return WorldOfNodes(world, config.stash[nodes.LINK], capacities)

@@ -94,8 +94,8 @@ def pytest_collection(session: pytest.Session) -> None:
     try:
         config.stash[LINK] = Meeting(
             nodes=asked,
-            limit_s=settings.join_limit_s,
-            silence_limit_s=settings.silence_limit_s,
+            limit_s=settings.nodes.join_limit_s,
+            silence_limit_s=settings.nodes.silence_limit_s,
             progress=show,
         ).join()
     except BenchrackError as error:
@@ -124,7 +124,7 @@ def agree(
             **same,
             "own": own,
         },
-        spanned.settings.join_limit_s,
+        spanned.settings.nodes.join_limit_s,
     )
     return [manifest["own"] for manifest in manifests]
 
@@ -138,7 +138,7 @@ def as_node_0(
         return dict(found)
     # Folders, and so node ids, may differ between machines; the order of cases does not.
     mine = {str(place): found[nodeid] for place, nodeid in enumerate(planned) if nodeid in found}
-    limit_s = sweep_of(config).settings.join_limit_s
+    limit_s = sweep_of(config).settings.nodes.join_limit_s
     told = config.stash[LINK].same(mine, limit_s)
     return {nodeid: told[key] for n, nodeid in enumerate(planned) if (key := str(n)) in told}
 

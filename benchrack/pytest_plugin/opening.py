@@ -45,7 +45,7 @@ def open_run(config: pytest.Config, planned: dict[str, Planned]) -> None:
     shown = reporter is not None and reporter.isatty
     config.stash[PROGRESS] = ProgressLine(writer, terminal_stream() if shown else None)
     devices = resolve(options.text(config, "device") or "auto")
-    bench = Bench(registry=registry, settings=spanned.settings, device=devices[0])
+    bench = Bench.on(devices[0], registry, spanned.settings)
     cases = {plan.case for plan in planned.values()}
     topics = config.stash[TOPICS] = gather(registry.provenance.values())
     facts = flat(topics)
@@ -79,8 +79,9 @@ def open_run(config: pytest.Config, planned: dict[str, Planned]) -> None:
     config.stash[RUN] = run
     config.stash[ETA] = Eta(
         spanned.settings,
+        registry.scenarios,
         lambda case: _pictures(bench, case),
-        lambda model: registry.model(model).multiply_accumulates,
+        lambda model: registry.model(model).multiply_accumulates if model else None,
     )
     config.stash[PROGRESS].show("[measuring idle power]")
     config.stash[EXECUTOR] = executor_of(
@@ -96,9 +97,9 @@ def open_run(config: pytest.Config, planned: dict[str, Planned]) -> None:
 def _opened_data(bench: Bench, cases: set[Case]) -> dict[str, str]:
     """The digest of each data set, all opened."""
     digests = {}
-    for case in cases:
+    for case in (case for case in cases if case.model):
         try:
-            digests[bench.dataset_name(case)] = bench.split(case).digest
+            digests[bench.data.name(case)] = bench.data.split(case).digest
         except UnsupportedError:
             continue  # a missing package: that case's skip says so
     return dict(sorted(digests.items()))
@@ -147,7 +148,9 @@ def _server(bench: Bench) -> Server | None:
 
 
 def _pictures(bench: Bench, case: Case) -> int:
+    if not case.model:
+        return 0
     try:
-        return len(bench.split(case).measured)
+        return len(bench.data.split(case).measured)
     except UnsupportedError:
         return 0

@@ -2,49 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchrack.cases import sweep
 from benchrack.errors import SweepError
-from benchrack.vocabulary.cases import SCENARIOS
+from benchrack.vocabulary.scenarios import Axis, Scenario
 from benchrack.vocabulary.settings import Settings
 
-MARKERS = (
-    "inference: measures inference (select with -m inference)",
-    "throughput: images per second, batches back to back",
-    "latency: milliseconds of single batches, copies included",
-    "accuracy: top-1 and top-5, and agreement with FP32",
-)
+INFERENCE = "inference: measures inference (select with -m inference)"
 BUILT_IN_WEIGHTS = ("auto", "random", "torchvision")
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Every destination starts with `benchrack_`, so that none meets another plugin's."""
-    group = parser.getgroup("benchrack", "Benchrack: what to measure, and on what")
+    """Those that do not hang on scenarios."""
 
     def option(name: str, **kwargs: object) -> None:
-        dest = "benchrack_" + name.lstrip("-").replace("-", "_")
-        group.addoption(name, dest=dest, **kwargs)
+        _add(parser, name, **kwargs)
 
     option(
         "--sweep",
         default="quick",
         metavar="NAME|FILE",
         help="a built-in sweep (benchrack list sweeps) or one's own .toml file (default: quick)",
-    )
-    option("--models", metavar="A,B", help="models instead of the sweep's")
-    option("--backends", metavar="A,B", help="backends instead of the sweep's")
-    option(
-        "--batch-sizes",
-        metavar="N,M",
-        help="batch sizes instead of the sweep's (throughput and latency)",
-    )
-    option(
-        "--device-counts",
-        metavar="N,M",
-        help="device counts instead of the sweep's (throughput and latency)",
     )
     option(
         "--device",
@@ -102,13 +85,49 @@ def add_options(parser: pytest.Parser) -> None:
     )
 
 
-def overrides(config: pytest.Config) -> sweep.Overrides:
+def _add(parser: pytest.Parser, name: str, **kwargs: Any) -> None:
+    """Every destination starts with `benchrack_`, so that none meets another plugin's."""
+    group = parser.getgroup("benchrack", "Benchrack: what to measure, and on what")
+    group.addoption(name, dest=_destination(name), **kwargs)
+
+
+def _destination(name: str) -> str:
+    return "benchrack_" + name.lstrip("-").replace("-", "_")
+
+
+def add_axes(parser: pytest.Parser, scenarios: Collection[Scenario]) -> None:
+    """An option for each axis of scenarios that has one; several may share it.
+
+    Raises SweepError for one that pytest or another plugin has already.
+    """
+    for option, (axis, names) in settable(scenarios).items():
+        metavar = "A,B" if axis.kind is str else "N,M"
+        text = f"{axis.help} ({' and '.join(names)})"
+        try:
+            _add(parser, option, metavar=metavar, help=text)
+        except ValueError as error:
+            raise SweepError(f"{option}, an axis of {names[0]}: {error}") from error
+
+
+def settable(scenarios: Collection[Scenario]) -> dict[str, tuple[Axis, list[str]]]:
+    """The options of axes, each with the first axis that has it, and the scenarios that do."""
+    found: dict[str, tuple[Axis, list[str]]] = {}
+    for scenario in scenarios:
+        for axis in scenario.axes:
+            if axis.option:
+                found.setdefault(axis.option, (axis, []))[1].append(scenario.name)
+    return found
+
+
+def overrides(config: pytest.Config, scenarios: Collection[Scenario]) -> sweep.Overrides:
     """What the options say about the sweep. Raises SweepError."""
+    axes = {}
+    for option, (axis, _) in settable(scenarios).items():
+        given = config.getoption(_destination(option), None)
+        if given is not None:
+            axes[axis.name] = sweep.parse_axis(axis, given)
     return sweep.Overrides(
-        models=_names(config, "models"),
-        backends=_names(config, "backends"),
-        batch_sizes=_numbers(config, "batch-sizes"),
-        device_counts=_numbers(config, "device-counts"),
+        axes=axes,
         dataset=_dataset(config),
         weights=_weights(config),
         settings=sweep.parse_settings(config.getoption("benchrack_set")),
@@ -117,18 +136,8 @@ def overrides(config: pytest.Config) -> sweep.Overrides:
 
 def text(config: pytest.Config, name: str) -> str | None:
     """The value of an option that takes one."""
-    value = config.getoption("benchrack_" + name.replace("-", "_"))
+    value = config.getoption(_destination(name))
     return None if value is None else str(value)
-
-
-def _names(config: pytest.Config, name: str) -> tuple[str, ...] | None:
-    given = text(config, name)
-    return None if given is None else sweep.parse_list(f"--{name}", given)
-
-
-def _numbers(config: pytest.Config, name: str) -> tuple[int, ...] | None:
-    given = text(config, name)
-    return None if given is None else sweep.parse_numbers(f"--{name}", given)
 
 
 def _dataset(config: pytest.Config) -> str | None:
@@ -161,7 +170,9 @@ def resumed(config: pytest.Config) -> list[str]:
 
 def disabled_plugins(config: pytest.Config) -> tuple[str, ...]:
     """The names that `--disable-plugins` switches off."""
-    return tuple(filter(None, map(str.strip, (text(config, "disable-plugins") or "").split(","))))
+    known = config.known_args_namespace  # which is there before the command line was read for good
+    names = str(getattr(known, _destination("--disable-plugins"), None) or "").split(",")
+    return tuple(filter(None, map(str.strip, names)))
 
 
 def strict(config: pytest.Config) -> bool:
@@ -172,20 +183,20 @@ def strict(config: pytest.Config) -> bool:
 
 def in_process(config: pytest.Config, settings: Settings) -> bool:
     """Whether cases are measured in pytest's process, where a debugger sees them."""
-    return settings.executor == "in-process" or bool(config.getoption("usepdb", False))
+    return settings.run.executor == "in-process" or bool(config.getoption("usepdb", False))
 
 
 def require_fresh_processes(config: pytest.Config, settings: Settings) -> None:
     """Raises SweepError where several starts are asked for, and no process would be fresh."""
-    if settings.starts > 1 and in_process(config, settings):
-        asked = "publish=true" if settings.publish else f"starts={settings.starts}"
-        where = "executor=in-process" if settings.executor == "in-process" else "--pdb"
+    if settings.run.starts > 1 and in_process(config, settings):
+        asked = "publish=true" if settings.run.publish else f"starts={settings.run.starts}"
+        where = "executor=in-process" if settings.run.executor == "in-process" else "--pdb"
         raise SweepError(
             f"{asked} measures each case in fresh processes, and {where} keeps all in this one: "
             "leave out one of the two"
         )
 
 
-def scenario_of(function: pytest.Item) -> str | None:
+def scenario_of(function: pytest.Item, scenarios: Collection[str]) -> str | None:
     """Which question a test asks, by its marker."""
-    return next((name for name in SCENARIOS if function.get_closest_marker(name)), None)
+    return next((name for name in scenarios if function.get_closest_marker(name)), None)

@@ -24,7 +24,7 @@ from benchrack.execution.progress import position
 from benchrack.machine.devices import count_as_nvml
 from benchrack.machine.memory import smaller_did_not_fit
 from benchrack.pytest_plugin import cases, nodes, options, replay, without_benchmark
-from benchrack.pytest_plugin.cases import CASES, REGISTRY, planned_by, sweep_of
+from benchrack.pytest_plugin.cases import CASES, planned_by, registry_of, sweep_of
 from benchrack.pytest_plugin.opening import (
     ETA,
     EXECUTOR,
@@ -48,10 +48,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.add_options(parser)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser
+) -> Generator[None, None, None]:
+    """Scenarios have options for their axes, those of a conftest.py too: once it was loaded, and
+    before pytest reads the command line for good."""
+    yield
+    try:
+        options.add_axes(parser, registry_of(early_config).scenarios.values())
+    except BenchrackError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     count_as_nvml()  # before anything looks for cards; workers and worlds inherit it
-    for marker in options.MARKERS:
+    scenarios = registry_of(config).scenarios.values()
+    for marker in (options.INFERENCE, *(f"{s.name}: {s.question}" for s in scenarios)):
         config.addinivalue_line("markers", marker)
     # A fixture can't depend on `benchmark` only if there is one: so one of two modules defines it.
     present = config.pluginmanager.hasplugin("benchmark")
@@ -129,7 +143,7 @@ def measured(
     assert planned is not None
     settings = sweep_of(config).settings
     machine = str(run.header.machine.get("machine", ""))
-    fresh, publishing = settings.starts > 1, settings.publish
+    fresh, publishing = settings.run.starts > 1, settings.run.publish
 
     def measure(case: Case) -> Measurement:
         __tracebackhide__ = True
@@ -154,7 +168,8 @@ def measured(
         found = _outcome_of(timed, run, case, nodeid)
         measurement = dataclasses.replace(found, start=planned.start, machine=machine)
         run.record(measurement, nodeid)
-        request.node.user_properties.append(("benchrack", headline(measurement)))
+        scenario = registry_of(config).scenario(case.scenario)
+        request.node.user_properties.append(("benchrack", headline(measurement, scenario)))
         stats = replay(measurement.seconds_per_batch, {"benchrack": to_record(measurement)})
         if stats is not None:
             run.benchmarks.append(stats)
@@ -261,15 +276,15 @@ def pytest_benchmark_group_stats(config: pytest.Config) -> Generator[None, Any, 
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    if REGISTRY in config.stash:
-        for problem in config.stash[REGISTRY].problems:
-            terminalreporter.write_line(f"benchrack: {problem}", yellow=True)
+    for problem in registry_of(config).problems:
+        terminalreporter.write_line(f"benchrack: {problem}", yellow=True)
     if (run := config.stash.get(RUN, None)) is None:
         return
     if nodes.follows(config):
         nodes.print_line(terminalreporter, config, run)
     else:
-        print_results(terminalreporter, run, config.stash[RESUMED].files)
+        scenarios = registry_of(config).scenarios
+        print_results(terminalreporter, run, scenarios, config.stash[RESUMED].files)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +12,25 @@ from benchrack.records.run import Run
 from benchrack.reports.files import File
 from benchrack.reports.numbers import figure, half_width, spread_sign
 from benchrack.vocabulary.results import Measurement
+from benchrack.vocabulary.scenarios import Scenario
 
 
-def headline(measurement: Measurement) -> str:
+def headline(measurement: Measurement, scenario: Scenario) -> str:
     """What a case measured, in a few words, and why it must not be quoted."""
     marks = f"! {'; '.join(measurement.reasons)}" if measurement.reasons else ""
-    return f"{_measured(measurement)} {marks}".rstrip()
+    return f"{_measured(measurement, scenario)} {marks}".rstrip()
 
 
-def _measured(measurement: Measurement) -> str:
-    if (rate := measurement.images_per_s) is not None:
-        return (
-            f"{figure(rate.value)} images/s {half_width(rate, spread_sign(measurement))}".rstrip()
-        )
-    if (latency := measurement.latency) is not None and latency.p50 is not None:
-        return f"p50 {figure(latency.p50.value)} ms"
-    if (accuracy := measurement.accuracy) is not None:
-        if accuracy.top1 is not None:
-            return f"top-1 {100 * accuracy.top1.value:.1f} % of {accuracy.images}"
-        if accuracy.agreement is not None:
-            return f"agreement with FP32 {100 * accuracy.agreement.value:.1f} %"
-    return f"{len(measurement.seconds_per_batch)} samples"
+def _measured(measurement: Measurement, scenario: Scenario) -> str:
+    result, metric = measurement.result, scenario.headline
+    if result is not None and scenario.in_words is not None:
+        return scenario.in_words(result)
+    if (found := metric.of(result)) is None:
+        return f"{len(measurement.seconds_per_batch)} samples"
+    rounds = measurement.steadiness is not None and measurement.steadiness.rounds is not None
+    spread = half_width(found, spread_sign(measurement)) if rounds else ""
+    words = (metric.title, figure(found.value), metric.unit, spread)
+    return " ".join(filter(None, words))
 
 
 def write_results(config: pytest.Config, run: Run) -> None:
@@ -70,7 +68,10 @@ def _document(config: pytest.Config, run: Run) -> dict[str, Any]:
 
 
 def print_results(
-    reporter: pytest.TerminalReporter, run: Run, resumed: Sequence[File] = ()
+    reporter: pytest.TerminalReporter,
+    run: Run,
+    scenarios: Mapping[str, Scenario],
+    resumed: Sequence[File] = (),
 ) -> None:
     """The tables of this run, with those that it resumes, where its files are, and what went wrong
     with them."""
@@ -78,7 +79,14 @@ def print_results(
     from benchrack.reports.tables import render_all
 
     source = run.json_path or run.journal.path
-    results = of_session(run.header, run.measurements, run.outcomes, source, resumed)
+    results = of_session(
+        run.header,
+        run.measurements,
+        run.outcomes,
+        source,
+        scenarios=scenarios,
+        resumed=resumed,
+    )
     reporter.ensure_newline()
     reporter.section("benchrack", sep="=")
     reporter.write_line(render_all(results, "terminal").rstrip())

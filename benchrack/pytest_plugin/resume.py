@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from benchrack.cases.resuming import TakenOver, take_over
+from benchrack.cases.resuming import Present, TakenOver, take_over
+from benchrack.execution.running import yardstick
 from benchrack.pytest_plugin import options
 from benchrack.pytest_plugin.cases import Planned
 from benchrack.records.journal import Header
 from benchrack.reports.files import File, read
 from benchrack.scenarios.bench import Bench
+from benchrack.verdict.rules import judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +41,14 @@ def resume(
     would overwrite.
     """
     wanted = {nodeid: (plan.case, plan.start) for nodeid, plan in planned.items()}
-    found = [(asked, read(_path(config, asked))) for asked in options.resumed(config)]
+    found = [
+        (asked, read(_path(config, asked), bench.registry.scenarios))
+        for asked in options.resumed(config)
+    ]
     files: list[File] = []
     reasons: dict[str, str] = {}
     for asked, file in found:
-        taken = take_over(file.header, file.measurements, now, bench, set(wanted.values()))
+        taken = take_over(file.header, file.measurements, present(bench, now), set(wanted.values()))
         spared = [nodeid for nodeid, start in wanted.items() if start in taken.starts]
         reasons |= dict.fromkeys(spared, f"has a valid record in {asked}")
         if taken.same:
@@ -51,6 +56,16 @@ def resume(
         _tell(config, [f"resuming {asked}: {_summary(taken, len(spared), len(wanted))}"])
         _tell(config, [*file.notes, *file.problems])
     return Resumed(files=tuple(files), reasons=reasons)
+
+
+def present(bench: Bench, header: Header) -> Present:
+    """This run, whose cases the bench would measure, as earlier ones are compared with it."""
+    return Present(
+        header=header,
+        registry=bench.registry,
+        valid=lambda m: not judge(m, yardstick(bench, m.case)),
+        split=bench.data.split,
+    )
 
 
 def _path(config: pytest.Config, asked: str) -> Path:

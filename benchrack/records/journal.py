@@ -21,6 +21,7 @@ from benchrack.errors import ResultsError
 from benchrack.flattening import flatten, unflatten
 from benchrack.records.record import SCHEMA, from_record, to_record
 from benchrack.vocabulary.results import Measurement, Outcome
+from benchrack.vocabulary.scenarios import Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +189,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def read(path: Path) -> JournalContents:
+def read(path: Path, scenarios: Mapping[str, Scenario]) -> JournalContents:
     """A journal from disk, whole, torn or damaged inside. Raises ResultsError if it is none."""
     try:
         *whole, rest = path.read_bytes().split(b"\n")
@@ -219,7 +220,7 @@ def read(path: Path) -> JournalContents:
         with _noted(problems):
             match found["kind"]:
                 case "measurement":
-                    measurements.append(_measurement(path, number, found))
+                    measurements.append(_measurement(path, number, found, scenarios))
                 case "outcome":
                     outcomes.append(_outcome(path, number, found))
                 case "end":
@@ -253,10 +254,12 @@ def _parse(path: Path, number: int, line: bytes) -> tuple[int, dict[str, Any]]:
     return number, parsed
 
 
-def _measurement(path: Path, number: int, line: Mapping[str, Any]) -> tuple[str, Measurement]:
+def _measurement(
+    path: Path, number: int, line: Mapping[str, Any], scenarios: Mapping[str, Scenario]
+) -> tuple[str, Measurement]:
     try:
         samples = [float(s) for s in line["seconds_per_batch"]]
-        return str(line["nodeid"]), from_record(line["record"], samples)
+        return str(line["nodeid"]), from_record(line["record"], samples, scenarios)
     except (KeyError, TypeError, ValueError) as error:
         raise _incomplete(path, number, "measurement", error) from error
 

@@ -26,10 +26,14 @@ from benchrack.vocabulary.descriptors import Accelerator, Server
 from benchrack.vocabulary.meters import Meter
 from benchrack.vocabulary.models import Model
 from benchrack.vocabulary.provenance import Provenance
+from benchrack.vocabulary.scenarios import Scenario
 
 __all__ = ["BUILT_IN", "KINDS", "Problem", "Provider", "Registry", "load_registry"]
 
 BUILT_IN: tuple[str, ...] = (
+    "benchrack.scenarios.throughput",
+    "benchrack.scenarios.latency",
+    "benchrack.scenarios.accuracy",
     "benchrack.plugins.backends.pytorch",
     "benchrack.plugins.backends.onnxruntime",
     "benchrack.plugins.models.torchvision",
@@ -59,6 +63,7 @@ KINDS: Mapping[str, Mapping[str, type]] = {
     "benchrack_hardware": {"accelerator": Accelerator, "server": Server},
     "benchrack_meters": {"meter": Meter},
     "benchrack_provenance": {"provenance": Provenance},
+    "benchrack_scenarios": {"scenario": Scenario},
 }
 
 
@@ -68,8 +73,8 @@ class Registry:
 
     `provided` maps kind → name → object, and `providers` (kind, name) → who provides it; names are
     sorted, but built-in descriptors of hardware come behind all others: of several that name one
-    card or server the first counts, so a lab's own. `plugins` are in the order in which they were
-    asked, `disabled` those switched off.
+    card or server the first counts, so a lab's own; scenarios stand as they came. `plugins` are
+    in the order in which they were asked, `disabled` those switched off.
     """
 
     provided: Mapping[str, Mapping[str, Any]]
@@ -138,6 +143,14 @@ class Registry:
     def provenance(self) -> Mapping[str, Provenance]:
         return self.provided["provenance"]
 
+    @property
+    def scenarios(self) -> Mapping[str, Scenario]:
+        return self.provided["scenario"]
+
+    def scenario(self, name: str) -> Scenario:
+        found: Scenario = self.get("scenario", name)
+        return found
+
 
 def load_registry(
     *,
@@ -158,7 +171,7 @@ def load_registry(
     loaded, broken = load_plugins(on, manager, KINDS)
     offers, wrong = _collect(manager, loaded)
     provided: dict[str, dict[str, Any]] = {kind: {} for kinds in KINDS.values() for kind in kinds}
-    for kind, name in sorted(offers, key=lambda key: (_built_in_hardware(offers[key][1]), key)):
+    for kind, name in sorted(offers, key=lambda key: _place(key, offers[key][1])):
         provided[kind][name], _ = offers[kind, name]
     return Registry(
         provided=provided,
@@ -169,8 +182,10 @@ def load_registry(
     )
 
 
-def _built_in_hardware(provider: Provider) -> bool:
-    return (provider.distribution, provider.plugin) == ("benchrack", "hardware")
+def _place(key: tuple[str, str], provider: Provider) -> tuple[bool, str, str]:
+    kind, name = key
+    built_in = (provider.distribution, provider.plugin) == ("benchrack", "hardware")
+    return built_in, kind, "" if kind == "scenario" else name
 
 
 def _collect(

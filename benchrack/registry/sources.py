@@ -24,6 +24,7 @@ def modules_of(registry: Registry, cases: Iterable[Case]) -> set[str]:
     return {
         module
         for case in cases
+        if case.model
         for provided in (registry.backend(case.backend), registry.model(case.model))
         for module in provided.requires
     }

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from benchrack.machine import memory
-from benchrack.machine.gauges import Gauge
+from benchrack.machine.gauges import Gauge, gauge_of
 from benchrack.machine.memory import GIB, Prediction
-from benchrack.scenarios.bench import Bench
-from benchrack.timing.rotation import Rotation
-from benchrack.vocabulary import results
 from benchrack.vocabulary.backends import Session
 from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.results import Footprint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,12 +35,12 @@ class Follower:
         """Bytes at the peak beyond those before."""
         return max(0, self.gauge.peak() - self.before) if self.gauge else 0
 
-    def found(self) -> results.Footprint | None:
+    def found(self) -> Footprint | None:
         """What the case has taken up to now."""
         if self.gauge is None:
             return None
         predicted = self.prediction
-        return results.Footprint(
+        return Footprint(
             peak_gib=self.gauge.peak() / GIB,
             batches_gib=self.grown / GIB,
             free_gib=self.free / GIB,
@@ -50,23 +49,54 @@ class Follower:
         )
 
 
-def follow(bench: Bench, case: Case, session: Session) -> Follower:
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The gauge of the memory that holds a device's batches, where it can be read, and the bytes
+    that batches took, by size, of each kind of case."""
+
+    gauge: Gauge | None = None
+    footprints: dict[tuple[object, ...], dict[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, device: Device) -> Memory:
+        return cls(gauge_of(device))
+
+    def known(self, case: Case) -> dict[int, int]:
+        """Bytes by batch size, of all cases whose batches take the same."""
+        kind = (case.model, case.backend, case.device_count, case.weights)
+        return self.footprints.setdefault(kind, {})
+
+    def remember(self, case: Case, follower: Follower, image_bytes: int, batches: int) -> None:
+        """Keep what a batch of the case's size took with a second one beside it, as the largest
+        have: so larger ones can be predicted from it. Small ones rotate through more `batches`."""
+        if follower.gauge is None:
+            return
+        grown = follower.grown - (batches - 2) * case.batch_size * image_bytes
+        self.known(case)[case.batch_size] = max(0, grown)
+
+
+def follow(
+    followed: Memory,
+    case: Case,
+    session: Session,
+    pool: np.ndarray,
+    progress: Callable[[str], None],
+) -> Follower:
     """Follow a case whose session is ready, and run no batch of its size before it is likely to
     fit.
 
     A large batch is predicted from smaller ones: those that this process ran before, or else some
-    that are tried here. Raises OutOfMemoryError where it can't fit.
+    that are tried here, out of the distinct inputs. Raises OutOfMemoryError where it can't fit.
     """
-    gauge = bench.gauge
+    gauge = followed.gauge
     if gauge is None:
         return Follower(gauge=None)
-    pool = bench.distinct_inputs(case)  # made once, and not for this case alone
     gauge.reset_peak()
     follower = Follower(gauge=gauge, before=gauge.used(), free=gauge.free())
-    known = _known(bench, case)
+    known = followed.known(case)
     if case.batch_size <= memory.SMALL_BATCH or case.batch_size in known:
         return follower
-    bench.progress("predicting memory")
+    progress("predicting memory")
     for size in memory.probes(known, case.batch_size):
         _try(session, pool, size)
         known[size] = follower.grown
@@ -76,24 +106,6 @@ def follow(bench: Bench, case: Case, session: Session) -> Follower:
             follower.prediction, case.batch_size, follower.free, gauge.reserve, gauge.place
         )
     return follower
-
-
-def remember(bench: Bench, case: Case, follower: Follower, batches: Rotation) -> None:
-    """Keep what a batch of the case's size took with a second one beside it, as the largest have:
-    so larger ones can be predicted from it. Small batches rotate through many more."""
-    if follower.gauge is None:
-        return
-    on_device = not batches.transfer or bench.device.kind == "cpu"
-    surplus = len(batches.batches) - 2 if on_device else 0
-    each = 4 * math.prod(bench.registry.model(case.model).input_shape)
-    grown = follower.grown - surplus * case.batch_size * each
-    _known(bench, case)[case.batch_size] = max(0, grown)
-
-
-def _known(bench: Bench, case: Case) -> dict[int, int]:
-    """Bytes by batch size, of all cases whose batches take the same."""
-    kind = (case.model, case.backend, case.device_count, case.weights)
-    return bench.footprints.setdefault(kind, {})
 
 
 def _try(session: Session, pool: np.ndarray, size: int) -> None:

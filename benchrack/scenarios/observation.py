@@ -11,8 +11,8 @@ from benchrack.machine.surroundings import Watch, watched
 from benchrack.scenarios.bench import Bench
 from benchrack.timing.rotation import Rotation
 from benchrack.timing.rounds import measure_rounds
-from benchrack.vocabulary import results
 from benchrack.vocabulary.backends import Session
+from benchrack.vocabulary.results import Power
 
 UNREACHABLE = -1.0  # an interval that no rounds have: only the time limit ends them
 
@@ -28,19 +28,19 @@ def power(
     batch_s: float,
     metered: Window | None = None,
     images: int = 0,
-) -> results.Power | None:
+) -> Power | None:
     """Energy over the metered rounds, or over a pass of its own where there were none, or they were
     too short for a sensor; the cards' conditions in both."""
-    opened, peers = bench.meters, bench.peers
-    needed_s = bench.settings.limit_power_window * opened.minimum_window_s
-    enough = metered is not None and _seconds(metered) >= needed_s
+    opened, peers = bench.metering.opened, bench.peers
+    needed_s = bench.settings.limits.power_window * opened.minimum_window_s
+    enough = metered is not None and metered.seconds >= needed_s
     # Peers run another pass together, or none, whichever of them has the meters.
     wanted, needed_s = peers.most(bool(opened.meters) and not enough, needed_s)
     rounds = None
     if wanted:
         bench.progress("measuring energy")
         longer = dataclasses.replace(
-            bench.settings, time_limit_s=1.2 * needed_s, interval=UNREACHABLE
+            bench.settings.measure, time_limit_s=1.2 * needed_s, interval=UNREACHABLE
         )
         with opened.window() as longer_window:
             before = batches.steps
@@ -57,33 +57,19 @@ def power(
     if not (opened.meters or opened.absent):
         return None
     if metered is None:  # there is no meter to make a pass for
-        return results.Power(meters=(), meters_absent=opened.absences)
-    window_s = _seconds(metered)
+        return Power(meters=(), meters_absent=opened.absences)
+    rate = peers.size * images / metered.seconds if metered.seconds > 0 else None
     return power_of(
-        metered,
-        opened,
-        bench.idle,
-        device_kind=bench.device.kind,
-        images_per_s=peers.size * images / window_s if window_s > 0 else None,
-        rounds=rounds,
+        metered, bench.metering, device_kind=bench.device.kind, images_per_s=rate, rounds=rounds
     )
 
 
-def conditions(bench: Bench, metered: Window) -> results.Power | None:
+def conditions(bench: Bench, metered: Window) -> Power | None:
     """The cards' conditions in a window that is no measurement of speed, and power and energy if it
     was long enough; nothing is told per image."""
-    opened = bench.meters
+    opened = bench.metering.opened
     if not (opened.meters or opened.absent):
         return None
     return power_of(
-        metered,
-        opened,
-        bench.idle,
-        device_kind=bench.device.kind,
-        images_per_s=None,
-        flagged=False,
+        metered, bench.metering, device_kind=bench.device.kind, images_per_s=None, flagged=False
     )
-
-
-def _seconds(metered: Window) -> float:
-    return (metered.stop_s or 0.0) - metered.start_s

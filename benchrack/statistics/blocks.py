@@ -47,14 +47,6 @@ class Assessment:
     coefficient_of_variation: float | None
     independent: bool
 
-    @property
-    def half_width(self) -> float | None:
-        """The distance from the value to the farther end, relative to the value; None without."""
-        value, low, high = self.interval.value, self.interval.low, self.interval.high
-        if low is None or high is None or value == 0:
-            return None
-        return max(high - value, value - low) / abs(value)
-
 
 def assess(rounds: Sequence[float], *, minimum_blocks: int = 20, limit: float = 0.2) -> Assessment:
     """Merge rounds into blocks until the blocks are hardly correlated, and take their median.

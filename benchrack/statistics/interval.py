@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -12,3 +13,14 @@ class Interval:
     value: float
     low: float | None = None
     high: float | None = None
+
+    @property
+    def half_width(self) -> float | None:
+        """The distance to the farther end, relative to the value; None without ends, for a value of
+        zero, or for what is not a finite number."""
+        low, high, value = self.low, self.high, self.value
+        if low is None or high is None or not value:
+            return None
+        if not all(map(math.isfinite, (low, high, value))):
+            return None
+        return max(high - value, value - low) / abs(value)

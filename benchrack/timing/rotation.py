@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Session
-from benchrack.vocabulary.cases import Case
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,27 +32,27 @@ class Rotation:
         return self.session.fetch(self.session.run(self.session.place(batch)))
 
 
-def rotation(bench: Bench, case: Case, session: Session) -> Rotation:
-    """The case's batches, on the device already unless the copies are to be measured."""
-    asked = bench.settings.transfer
-    transfer = case.scenario == "latency" if asked == "auto" else asked == "include"
-    batches = batches_of(bench, case)  # of large ones not all are on the host at once
+def rotation(
+    pool: np.ndarray, session: Session, batch_size: int, *, seed: int, transfer: bool
+) -> Rotation:
+    """Batches out of distinct inputs, float32 (N, C, H, W), on the device already unless the copies
+    are to be measured."""
+    batches = batches_of(pool, batch_size, seed)  # of large ones not all are on the host at once
     return Rotation(
         session=session,
         batches=list(batches) if transfer else [session.place(images) for images in batches],
-        batch_size=case.batch_size,
+        batch_size=batch_size,
         transfer=transfer,
     )
 
 
-def batches_of(bench: Bench, case: Case) -> Iterator[np.ndarray]:
+def batches_of(pool: np.ndarray, batch_size: int, seed: int) -> Iterator[np.ndarray]:
     """Batches that use each distinct input equally often; at least two, so that none repeats at
     once. Inputs recur within a batch only where it is larger than the whole pool."""
     import numpy as np
 
-    pool = bench.distinct_inputs(case)
-    count = max(2, len(pool) // case.batch_size)
-    order = np.random.default_rng(bench.settings.seed).permutation(len(pool))
+    count = max(2, len(pool) // batch_size)
+    order = np.random.default_rng(seed).permutation(len(pool))
     for index in range(count):
-        first = index * case.batch_size
-        yield pool[order[np.arange(first, first + case.batch_size) % len(pool)]]
+        first = index * batch_size
+        yield pool[order[np.arange(first, first + batch_size) % len(pool)]]

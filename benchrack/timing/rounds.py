@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from benchrack.statistics import blocks, trends
 from benchrack.timing.ranks import ALONE, Peers, agreed
-from benchrack.vocabulary.settings import Settings
+from benchrack.vocabulary.settings import Measuring
 
 Clock = Callable[[], float]
 Step = Callable[[int], object]
@@ -79,7 +79,7 @@ def collection_held() -> Iterator[None]:
 def warm_up(
     step: Step,
     synchronize: Callable[[], None],
-    settings: Settings,
+    settings: Measuring,
     clock: Clock,
     *,
     peers: Peers = ALONE,
@@ -122,7 +122,7 @@ def warm_up(
 def measure_rounds(
     step: Step,
     synchronize: Callable[[], None],
-    settings: Settings,
+    settings: Measuring,
     clock: Clock,
     batch_s: float,
     *,
@@ -171,7 +171,7 @@ def measure_rounds(
 def measure_singly(
     step: Step,
     synchronize: Callable[[], None],
-    settings: Settings,
+    settings: Measuring,
     clock: Clock,
     *,
     batch_s: float = 0.0,
@@ -215,10 +215,17 @@ def _enough(window_s: float) -> int:
     return max(LEAST_WINDOWS, math.ceil(WINDOWS_S / window_s))
 
 
+def expected_before_s(settings: Measuring, batch_s: float) -> float:
+    """What passes before a measurement if a batch takes so long: its outputs are checked, the first
+    batch, and warm-up, which ends at its limit unless its windows are longer."""
+    window_s = max(settings.round_s, batch_s)
+    return 2 * batch_s + min(WINDOWS * window_s, max(settings.warmup_limit_s, window_s))
+
+
 def batches_for(seconds: float, batch_s: float) -> int:
     return max(1, math.ceil(seconds / batch_s)) if batch_s > 0 else 1
 
 
 def _within(assessment: blocks.Assessment, interval: float) -> bool:
-    half_width = assessment.half_width
+    half_width = assessment.interval.half_width
     return assessment.independent and half_width is not None and half_width <= interval

@@ -41,8 +41,7 @@ def bound(asked: str, card: Accelerator | None) -> tuple[str, float, float] | No
 
 
 def _images_per_s(m: Measurement) -> float | None:
-    if m.images_per_s is not None:
-        return m.images_per_s.value
-    p50_ms = m.latency.p50.value if m.latency and m.latency.p50 else 0.0
-    images = m.case.batch_size * m.case.device_count
-    return 1e3 * images / p50_ms if p50_ms > 0 else None
+    """What the scenario's result says (see Scenario.part); None where it tells no rate."""
+    rate = getattr(m.result, "rate", None)
+    found = rate(m.case.batch_size * m.case.device_count) if rate else None
+    return found if found and found > 0 else None

@@ -1,22 +1,20 @@
 """The rules behind a verdict: each says why a row's number must not be quoted, or nothing.
 
-A reason is `rule: what was found`. Thresholds are keys of the sweep (Settings, `limit_…`);
+A reason is `rule: what was found`. Thresholds are keys of the sweep (settings.Limits, `limit_…`);
 docs/measurement.md has a paragraph for each rule.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from benchrack.energy.integrals import BUSY
 from benchrack.statistics import trends
-from benchrack.statistics.interval import Interval
 from benchrack.verdict.peak import bound, share_of_peak
 from benchrack.verdict.tolerances import tolerance
-from benchrack.vocabulary.descriptors import Accelerator
 from benchrack.vocabulary.results import Measurement
-from benchrack.vocabulary.settings import Settings
+from benchrack.vocabulary.scenarios import Rule, Yardstick
 
 # NVML's reasons for a clock below the highest that are no fault: nothing to do, as was set, or at
 # the card's power limit, where many cards run by design (the limit is in the record).
@@ -30,37 +28,29 @@ HARMLESS_THROTTLING = frozenset(
     }
 )
 
-Rule = Callable[[Measurement, Settings, Accelerator | None], str | None]
+
+def judge(measurement: Measurement, by: Yardstick) -> tuple[str, ...]:
+    """All reasons against a measurement, in the order of the rules, the scenario's own last; none:
+    it is valid."""
+    return tuple(_reasons(measurement, by))
 
 
-def judge(
-    measurement: Measurement, settings: Settings, card: Accelerator | None = None
-) -> tuple[str, ...]:
-    """All reasons against a measurement, in the order of the rules; none: it is valid.
-
-    `card` is the descriptor of the device, where it is known.
-    """
-    return tuple(_reasons(measurement, settings, card))
-
-
-def _reasons(
-    measurement: Measurement, settings: Settings, card: Accelerator | None
-) -> Iterator[str]:
-    for name, rule in RULES.items():
-        if measurement.accuracy is not None and name in OF_SPEED_AND_ENERGY:
+def _reasons(measurement: Measurement, by: Yardstick) -> Iterator[str]:
+    for rule in (*RULES, *by.scenario.rules):
+        if rule.name in OF_SPEED_AND_ENERGY and not by.scenario.starts:
             continue
-        if found := rule(measurement, settings, card):
-            yield f"{name}: {found}"
+        if found := rule.check(measurement, by):
+            yield f"{rule.name}: {found}"
 
 
-def _not_steady(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _not_steady(m: Measurement, by: Yardstick) -> str | None:
     if m.steadiness is None:
         return None
-    if _drifts(m, settings):
+    if _drifts(m, by):
         moved = trends.drift(m.seconds_per_batch)
         return (
             f"the last third took {abs(moved):.1%} {'longer' if moved > 0 else 'less'} than the "
-            f"first (limit {settings.limit_drift:.1%})"
+            f"first (limit {by.limits.drift:.1%})"
         )
     if not m.steadiness.warmup_steady:
         return f"no steady state was seen in {m.steadiness.warmup_s:.3g} s of warm-up{_windows(m)}"
@@ -78,47 +68,41 @@ def _windows(m: Measurement) -> str:
     return f": {needed} windows are needed, and {seen} fit in (a larger warmup_limit_s helps)"
 
 
-def _drifts(m: Measurement, settings: Settings) -> bool:
-    return abs(trends.drift(m.seconds_per_batch)) > settings.limit_drift
+def _drifts(m: Measurement, by: Yardstick) -> bool:
+    return abs(trends.drift(m.seconds_per_batch)) > by.limits.drift
 
 
-def _noisy(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _noisy(m: Measurement, by: Yardstick) -> str | None:
     """Rounds that scatter, or an interval that is wide or missing; a drift makes both, and is a
     reason of its own."""
-    if m.steadiness is None or _drifts(m, settings):
+    if m.steadiness is None or _drifts(m, by):
         return None
     cv = m.steadiness.coefficient_of_variation
-    if cv is not None and cv > settings.limit_variation:
-        return f"rounds vary by {cv:.1%} (limit {settings.limit_variation:.1%})"
-    if settings.publish and m.steadiness.independent is False:
+    if cv is not None and cv > by.limits.variation:
+        return f"rounds vary by {cv:.1%} (limit {by.limits.variation:.1%})"
+    if by.settings.run.publish and m.steadiness.independent is False:
         return "rounds are too few, or too correlated, to be independent in blocks"
-    found = m.images_per_s or (m.latency and m.latency.p50)
+    found = by.scenario.headline.of(m.result)
     if not found or found.low is None or found.high is None:
-        what = "rounds" if m.latency is None else "samples"
+        what = "samples" if m.steadiness.rounds is None else "rounds"
         return f"{len(m.seconds_per_batch)} {what} are too few, or too correlated, for an interval"
-    if (width := _half_width(found)) > settings.limit_interval:
-        return f"known to ±{width:.1%} only (limit ±{settings.limit_interval:.1%})"
+    width = math.inf if found.half_width is None else found.half_width
+    if width > by.limits.interval:
+        return f"known to ±{width:.1%} only (limit ±{by.limits.interval:.1%})"
     return None
 
 
-def _half_width(found: Interval) -> float:
-    """The distance to the farther end, relative to the value."""
-    if found.low is None or found.high is None:
-        return math.inf
-    return max(found.high - found.value, found.value - found.low) / found.value
-
-
-def _unsynchronised(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _unsynchronised(m: Measurement, by: Yardstick) -> str | None:
     share = m.steadiness.unsynchronised_share if m.steadiness else None
-    if share is None or share <= settings.limit_unsynchronised:
+    if share is None or share <= by.limits.unsynchronised:
         return None
     return (
         f"{share:.0%} of a batch's time passed after the session said that it was done "
-        f"(limit {settings.limit_unsynchronised:.0%})"
+        f"(limit {by.limits.unsynchronised:.0%})"
     )
 
 
-def _fell_back(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _fell_back(m: Measurement, by: Yardstick) -> str | None:
     deviations = m.engine.deviations
     if len(deviations) == 1 and _partly_int8(m):
         return None  # that is the rule unfused-int8
@@ -127,14 +111,14 @@ def _fell_back(m: Measurement, settings: Settings, card: Accelerator | None) -> 
     asked = m.preparation.asked_precision
     if asked and m.engine.precision != asked and not _partly_int8(m):
         return f"{asked} was asked for, and {m.engine.precision} was computed"
-    if card is not None and m.engine.device == "cpu":
-        return f"{card.title} was asked for, and the CPU computed"
+    if by.card is not None and m.engine.device == "cpu":
+        return f"{by.card.title} was asked for, and the CPU computed"
     return None
 
 
-def _unfused_int8(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _unfused_int8(m: Measurement, by: Yardstick) -> str | None:
     done, total = m.engine.low_precision_nodes, m.engine.compute_nodes
-    if not _partly_int8(m) or not done or not total or done >= settings.limit_int8_share * total:
+    if not _partly_int8(m) or not done or not total or done >= by.limits.int8_share * total:
         return None
     return f"{done} of {total} convolutions and matrix products ran in INT8"
 
@@ -144,18 +128,18 @@ def _partly_int8(m: Measurement) -> bool:
     return bool(m.preparation.asked_precision == "int8" and done and total and done < total)
 
 
-def _output_mismatch(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _output_mismatch(m: Measurement, by: Yardstick) -> str | None:
     check = m.output_check
     if check is None:
-        return _accuracy_mismatch(m, settings)
+        return None
     if not math.isfinite(check.max_relative_error):
         return "outputs are not finite numbers"
-    if check.input_spread < settings.limit_spread:
+    if check.input_spread < by.limits.spread:
         return (
             f"outputs of different inputs differ by {check.input_spread:.1g} at least (limit "
-            f"{settings.limit_spread:g}): no check of them means anything"
+            f"{by.limits.spread:g}): no check of them means anything"
         )
-    error, distance = tolerance(m.preparation.asked_precision, settings.limit_output_error)
+    error, distance = tolerance(m.preparation.asked_precision, by.limits.output_error)
     if check.max_relative_error <= error and 1 - check.cosine <= distance:
         return None
     return (
@@ -164,65 +148,53 @@ def _output_mismatch(m: Measurement, settings: Settings, card: Accelerator | Non
     )
 
 
-def _accuracy_mismatch(m: Measurement, settings: Settings) -> str | None:
-    """Over all measured pictures, where no few were compared before."""
-    cosine = m.accuracy.logit_cosine if m.accuracy else None
-    _, distance = tolerance(m.preparation.asked_precision, settings.limit_output_error)
-    if cosine is None or 1 - cosine <= distance:
-        return None
-    return (
-        f"1 − cosine {1 - cosine:.2g} (tolerance {distance:.2g}) against {settings.reference}, "
-        "mean of all pictures"
-    )
-
-
-def _throttled(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _throttled(m: Measurement, by: Yardstick) -> str | None:
     if m.power is None:
         return None
     active = [r for r in m.power.throttle_reasons if r not in HARMLESS_THROTTLING]
     if active:
         return ", ".join(active)
     clock = m.power.sm_clock_mhz_median
-    base = card.figures.get("base_clock_mhz") if card else None
-    if clock is None or base is None or clock >= settings.limit_clock_share * base.value:
+    base = by.card.figures.get("base_clock_mhz") if by.card else None
+    if clock is None or base is None or clock >= by.limits.clock_share * base.value:
         return None
     return (
         f"the card ran at {clock:.0f} MHz, {clock / base.value:.0%} of its base clock (limit "
-        f"{settings.limit_clock_share:.0%})"
+        f"{by.limits.clock_share:.0%})"
     )
 
 
-def _shared_device(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _shared_device(m: Measurement, by: Yardstick) -> str | None:
     others = m.surroundings.other_processes if m.surroundings else ()
-    if len(others) <= settings.limit_other_processes:
+    if len(others) <= by.limits.other_processes:
         return None
     return f"also on the card: {', '.join(others)}"
 
 
-def _foreign_load(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _foreign_load(m: Measurement, by: Yardstick) -> str | None:
     """What the kernel's clock can't resolve in a window this short is not held against it."""
     share = m.surroundings.foreign_cpu_share if m.surroundings else None
     blur = m.surroundings.foreign_cpu_resolution if m.surroundings else None
-    if share is None or share - (blur or 0.0) <= settings.limit_foreign_load:
+    if share is None or share - (blur or 0.0) <= by.limits.foreign_load:
         return None
-    return f"other processes took {share:.1%} of the CPU (limit {settings.limit_foreign_load:.1%})"
+    return f"other processes took {share:.1%} of the CPU (limit {by.limits.foreign_load:.1%})"
 
 
-def _oversubscribed(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _oversubscribed(m: Measurement, by: Yardstick) -> str | None:
     found = m.surroundings
     if found is None or not found.threads_used or not found.usable_cores:
         return None
-    if found.threads_used <= settings.limit_threads_per_core * found.usable_cores:
+    if found.threads_used <= by.limits.threads_per_core * found.usable_cores:
         return None
     return f"{found.threads_used} threads on {found.usable_cores} usable cores"
 
 
-def _short_window(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _short_window(m: Measurement, by: Yardstick) -> str | None:
     window_s = m.power.energy_window_s if m.power else None
     minimum_s = m.power.energy_window_minimum_s if m.power else None
     if window_s is None or minimum_s is None:
         return None
-    minimum_s *= settings.limit_power_window
+    minimum_s *= by.limits.power_window
     return (
         f"energy over {window_s:.3g} s; its sensor needs {minimum_s:.3g} s"
         if window_s < minimum_s
@@ -230,11 +202,11 @@ def _short_window(m: Measurement, settings: Settings, card: Accelerator | None) 
     )
 
 
-def _uncertain_energy(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _uncertain_energy(m: Measurement, by: Yardstick) -> str | None:
     share = max(_energy_uncertainties(m), default=0.0)
-    if share <= settings.limit_energy_uncertainty:
+    if share <= by.limits.energy_uncertainty:
         return None
-    limit = settings.limit_energy_uncertainty
+    limit = by.limits.energy_uncertainty
     said = f"energy is known to ±{share:.1%} only (limit ±{limit:.1%})"
     busy = m.power.utilisation_median if m.power else None
     if m.power and m.power.energy_method == "sampled" and busy is not None and busy < BUSY:
@@ -254,34 +226,34 @@ def _energy_uncertainties(m: Measurement) -> Iterator[float]:
             yield uncertainty_j / energy_j
 
 
-def _impossible(m: Measurement, settings: Settings, card: Accelerator | None) -> str | None:
+def _impossible(m: Measurement, by: Yardstick) -> str | None:
     asked = m.preparation.asked_precision
-    share, found = share_of_peak(m, card), bound(asked, card)
+    share, found = share_of_peak(m, by.card), bound(asked, by.card)
     if share is None or found is None:
         return None
     arithmetic, peak, possible = found
-    limit = settings.limit_peak_share * possible / peak
+    limit = by.limits.peak_share * possible / peak
     if share <= limit:
         return None
     where = "" if arithmetic == asked else f" in {arithmetic.upper()}"
     return f"{share:.0%} of the card's published peak{where} (limit {limit:.0%})"
 
 
-RULES: dict[str, Rule] = {
-    "not-steady": _not_steady,
-    "noisy": _noisy,
-    "unsynchronised": _unsynchronised,
-    "fell-back": _fell_back,
-    "unfused-int8": _unfused_int8,
-    "output-mismatch": _output_mismatch,
-    "throttled": _throttled,
-    "shared-device": _shared_device,
-    "foreign-load": _foreign_load,
-    "oversubscribed-cpu": _oversubscribed,
-    "power-window-too-short": _short_window,
-    "energy-uncertain": _uncertain_energy,
-    "impossible": _impossible,
-}
+RULES: tuple[Rule, ...] = (
+    Rule(name="not-steady", check=_not_steady),
+    Rule(name="noisy", check=_noisy),
+    Rule(name="unsynchronised", check=_unsynchronised),
+    Rule(name="fell-back", check=_fell_back),
+    Rule(name="unfused-int8", check=_unfused_int8),
+    Rule(name="output-mismatch", check=_output_mismatch),
+    Rule(name="throttled", check=_throttled),
+    Rule(name="shared-device", check=_shared_device),
+    Rule(name="foreign-load", check=_foreign_load),
+    Rule(name="oversubscribed-cpu", check=_oversubscribed),
+    Rule(name="power-window-too-short", check=_short_window),
+    Rule(name="energy-uncertain", check=_uncertain_energy),
+    Rule(name="impossible", check=_impossible),
+)
 
 OF_SPEED_AND_ENERGY = frozenset(
     {"throttled", "shared-device", "foreign-load", "oversubscribed-cpu", "energy-uncertain"}

@@ -69,6 +69,31 @@ class Session(Protocol):
         """Give back the memory of model and device."""
 
 
+class TrainingSession(Protocol):
+    """A model made ready by a backend to be trained on a device, with its optimiser.
+
+    `step` may return before the device has finished; `synchronize` returns when it has.
+    """
+
+    engine: Engine
+    loaded: LoadedModel
+
+    def place(self, images: np.ndarray, labels: np.ndarray) -> Any:
+        """Copy a batch, float32 (N, C, H, W) and int64 (N,), to where the device reads it."""
+
+    def step(self, placed: Any) -> Any:
+        """Start one step (forward, backward, update) and return its loss, still on the device."""
+
+    def synchronize(self) -> None:
+        """Wait until everything that was started is done."""
+
+    def fetch(self, loss: Any) -> float:
+        """Copy a step's loss to the host."""
+
+    def close(self) -> None:
+        """Give back the memory of model, optimiser and device."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareRequest:
     """What a backend gets to prepare a session.
@@ -94,7 +119,8 @@ class Backend:
     """A framework at one precision.
 
     `requires` are the modules that must be importable, `extra` the extra of Benchrack that brings
-    them. `unsupported(device)` gives the reason why it can't run there, or None; `prepare` raises
+    them. A backend that can train has `prepare_training` too, which raises the same.
+    `unsupported(device)` gives the reason why it can't run there, or None; `prepare` raises
     UnsupportedError, WeightsError or OutOfMemoryError. `runs_as(device)` says in a few words which
     engine and arithmetic to expect there, as far as that is known before a session is prepared, and
     `falls_back(device)` the deviation that its sessions will have there, or None. `remedy(device)`
@@ -107,6 +133,7 @@ class Backend:
     precision: str
     summary: str
     prepare: Callable[[PrepareRequest], Session]
+    prepare_training: Callable[[PrepareRequest], TrainingSession] | None = None
     unsupported: Callable[[Device], str | None] = lambda device: None
     runs_as: Callable[[Device], str] = lambda device: ""
     falls_back: Callable[[Device], str | None] = lambda device: None

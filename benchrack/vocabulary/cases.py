@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
-Scenario = Literal["throughput", "latency", "accuracy"]
+from benchrack.flattening import part
 
-SCENARIOS: tuple[Scenario, ...] = ("throughput", "latency", "accuracy")
+Scalar = str | int | float | bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,18 +16,29 @@ class Case:
     """One point of a sweep. Names are those under which plugins registered.
 
     `weights` and `dataset` are what was asked: `auto` is each model's own default; a data set may
-    have an argument (`imagenet:/data/val`).
+    have an argument (`imagenet:/data/val`). `axes` are the values that its scenario alone has, by
+    name. A scenario without models leaves model and backend empty.
     """
 
-    scenario: Scenario
-    model: str
-    backend: str
-    batch_size: int
+    scenario: str
+    model: str = ""
+    backend: str = ""
+    batch_size: int = 1
     device_count: int = 1
     dataset: str = "auto"
     weights: str = "auto"
+    axes: Mapping[str, Scalar] = part("axis_", default_factory=dict, hash=False)
 
     @property
     def id(self) -> str:
         """The name of this case among those of its scenario, as pytest shows it."""
-        return f"{self.model}-{self.backend}-b{self.batch_size}-x{self.device_count}"
+        own = (
+            str(value) if isinstance(value, str) else f"{name}{value}"
+            for name, value in self.axes.items()
+        )
+        names = (name for name in (self.model, self.backend) if name)
+        return "-".join([*names, f"b{self.batch_size}", f"x{self.device_count}", *own])
+
+
+FIELDS = frozenset(field.name for field in dataclasses.fields(Case)) - {"scenario", "axes"}
+"""What all scenarios have in common; other axes stand in `Case.axes`."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchrack.vocabulary.settings import Settings
-
 if TYPE_CHECKING:
     import numpy as np
 
@@ -40,12 +38,20 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRequest:
+    """How pictures are to be split: so many of them calibrate, and `seed` says which."""
+
+    seed: int
+    calibration_images: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A source of pictures. `open(argument, settings)` gets what follows the colon in
+    """A source of pictures. `open(argument, request)` gets what follows the colon in
     `name:argument`, or None; it raises DatasetError before anything is measured."""
 
     name: str
     summary: str
-    open: Callable[[str | None, Settings], Split]
+    open: Callable[[str | None, SplitRequest], Split]
     requires: tuple[str, ...] = ()
     extra: str = "samples"

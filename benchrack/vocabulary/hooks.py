@@ -16,6 +16,7 @@ from benchrack.vocabulary.descriptors import Accelerator, Server
 from benchrack.vocabulary.meters import Meter
 from benchrack.vocabulary.models import Model
 from benchrack.vocabulary.provenance import Provenance
+from benchrack.vocabulary.scenarios import Scenario
 
 hookspec = pluggy.HookspecMarker("benchrack")
 
@@ -48,3 +49,8 @@ def benchrack_meters() -> Iterable[Meter]:
 @hookspec
 def benchrack_provenance() -> Iterable[Provenance]:
     """Provenance: sources of facts about machine, software and run."""
+
+
+@hookspec
+def benchrack_scenarios() -> Iterable[Scenario]:
+    """Scenarios: questions that cases ask, with all that it takes to ask them."""

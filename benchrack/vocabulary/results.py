@@ -7,9 +7,9 @@ else.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchrack.flattening import part
-from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.cases import Case
 
@@ -61,42 +61,6 @@ class Steadiness:
     coefficient_of_variation: float | None = None
     stop_reason: str | None = None
     unsynchronised_share: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Latency:
-    """Percentiles of single synchronised batches, in milliseconds, each only where the number of
-    samples supports a two-sided 95 % interval (p90 from 46 samples, p99 from 482).
-
-    Where the device is not the CPU, `copy_in_ms`, `compute_ms` and `copy_out_ms` are medians over
-    batches that were synchronised after each part; together they exceed a batch that is not.
-    """
-
-    samples: int
-    copy_in_ms: float | None = None
-    compute_ms: float | None = None
-    copy_out_ms: float | None = None
-    p50: Interval | None = part("p50_ms_", default=None)
-    p90: Interval | None = part("p90_ms_", default=None)
-    p99: Interval | None = part("p99_ms_", default=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accuracy:
-    """Shares (0 to 1) of the measured pictures. top-1 and top-5 need labels and trained weights.
-
-    `agreement` and `logit_cosine` compare with FP32 of the same model on the same pictures, and
-    `top1_drop_points` is FP32's top-1 less this one's, in percentage points.
-    """
-
-    images: int
-    unreadable: tuple[str, ...] = ()
-    top1: Interval | None = part("top1_", default=None)
-    top5: Interval | None = part("top5_", default=None)
-    reference_top1: float | None = None
-    top1_drop_points: float | None = None
-    agreement: Interval | None = part("agreement_", default=None)
-    logit_cosine: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,29 +198,52 @@ OF_ENERGY = frozenset({"power-window-too-short", "energy-uncertain"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
-    """What one start of one case measured.
+class Found:
+    """What one process measures of a case, whatever its scenario.
 
     `seconds_per_batch` holds one datum a round (throughput), one a batch (latency, accuracy); it
-    becomes pytest-benchmark's `stats.data` and is left out of the flat record. `share_of_peak` is
-    model operations × images/s ÷ the published peak of the card at that arithmetic (or FP32's, see
-    peak.share_of_peak); `start` numbers the fresh processes that measured the case; `placement`
-    says where its one process ran, as those of `world` do of several; `machine` is the digest that
-    the run's provenance stands behind; `reasons` are the verdict, empty if it is valid.
+    becomes pytest-benchmark's `stats.data` and is left out of the flat record. `result` is the
+    scenario's own part. Parts that were not measured are None.
+    """
+
+    seconds_per_batch: tuple[float, ...] = field(metadata={"flat": False})
+    result: Any = field(default=None, metadata={"flat": False})
+    steadiness: Steadiness | None = part(default=None)
+    output_check: OutputCheck | None = part("output_", default=None)
+    power: Power | None = part(default=None)
+    surroundings: Surroundings | None = part(default=None)
+    footprint: Footprint | None = part("footprint_", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings(Found):
+    """What a scenario finds in one process, before it is a record.
+
+    Of several processes `seconds_per_batch` are a round's, as the slowest ran it;
+    `own_seconds_per_batch` are this one's, and `between_s` what passed between two rounds. `engine`
+    is what computed it where that is not the session's.
+    """
+
+    own_seconds_per_batch: tuple[float, ...] = ()
+    between_s: float | None = None
+    first_batch_s: float | None = None
+    engine: Engine | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement(Found):
+    """What one start of one case measured.
+
+    `share_of_peak` is model operations × images/s ÷ the published peak of the card at that
+    arithmetic (or FP32's, see peak.share_of_peak); `start` numbers the fresh processes that
+    measured the case; `placement` says where its one process ran, as those of `world` do of
+    several; `machine` is the digest that the run's provenance stands behind; `reasons` are the
+    verdict, empty if it is valid.
     """
 
     case: Case = part()
     engine: Engine = part("engine_")
     preparation: Preparation = part()
-    seconds_per_batch: tuple[float, ...] = field(metadata={"flat": False})
-    images_per_s: Interval | None = part("images_per_s_", default=None)
-    steadiness: Steadiness | None = part(default=None)
-    latency: Latency | None = part("latency_", default=None)
-    accuracy: Accuracy | None = part("accuracy_", default=None)
-    output_check: OutputCheck | None = part("output_", default=None)
-    power: Power | None = part(default=None)
-    surroundings: Surroundings | None = part(default=None)
-    footprint: Footprint | None = part("footprint_", default=None)
     world: World | None = part("world_", default=None)
     share_of_peak: float | None = None
     start: int = 1

@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchrack.api import Dataset, DatasetError, Sample, Settings, Split, hookimpl
+from benchrack.api import Dataset, DatasetError, Sample, Split, SplitRequest, hookimpl
 from benchrack.plugins.datasets import arguments, packages
 
 if TYPE_CHECKING:
@@ -60,12 +60,11 @@ def benchrack_datasets() -> list[Dataset]:
     ]
 
 
-def open_digits(argument: str | None, settings: Settings) -> Split:
+def open_digits(argument: str | None, request: SplitRequest) -> Split:
     """The 2,500 digits that did not train digits-cnn."""
     arguments.none(NAME, argument)
     held_out = _shuffled().part(TRAINING, None)
-    asked = settings.calibration_batches * settings.calibration_batch_size
-    calibrating = min(CALIBRATING, asked)
+    calibrating = min(CALIBRATING, request.calibration_images)
     samples = [
         Sample(name=f"digit-{row}", label=int(label), read=functools.partial(_same, picture))
         for picture, label, row in zip(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from benchrack.api import Dataset, DatasetError, Settings, Split, hookimpl
+from benchrack.api import Dataset, DatasetError, Split, SplitRequest, hookimpl
 from benchrack.plugins.datasets import arguments, pictures
 from benchrack.plugins.datasets.pictures import Picture, listed
 
@@ -24,7 +24,7 @@ def benchrack_datasets() -> list[Dataset]:
     ]
 
 
-def open_folder(argument: str | None, settings: Settings) -> Split:
+def open_folder(argument: str | None, request: SplitRequest) -> Split:
     """Classes are numbered from 0 by the folders' names. Raises DatasetError."""
     root = arguments.folder(NAME, argument)
     if loose := pictures.files(root):
@@ -46,6 +46,6 @@ def open_folder(argument: str | None, settings: Settings) -> Split:
         for index, (folder, files) in enumerate(found.items())
         for file in files
     ]
-    random.Random(settings.seed).shuffle(samples)
-    calibrating = settings.calibration_batches * settings.calibration_batch_size
-    return pictures.split(f"{NAME}:{root.name}", samples, len(folders), calibrating)
+    random.Random(request.seed).shuffle(samples)
+    name = f"{NAME}:{root.name}"
+    return pictures.split(name, samples, len(folders), request.calibration_images)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchrack.api import Dataset, DatasetError, Settings, Split, hookimpl
+from benchrack.api import Dataset, DatasetError, Split, SplitRequest, hookimpl
 from benchrack.plugins.datasets import arguments, imagenet_labels, pictures
 from benchrack.plugins.datasets.imagenet_labels import WORDNET_ID
 from benchrack.plugins.datasets.pictures import Picture, listed
@@ -29,7 +29,7 @@ def benchrack_datasets() -> list[Dataset]:
     ]
 
 
-def open_imagenet(argument: str | None, settings: Settings) -> Split:
+def open_imagenet(argument: str | None, request: SplitRequest) -> Split:
     """The first `calibration_batches` × `calibration_batch_size` pictures calibrate, all others are
     measured. Raises DatasetError."""
     folder = arguments.folder(NAME, argument)
@@ -51,8 +51,7 @@ def open_imagenet(argument: str | None, settings: Settings) -> Split:
     else:
         raise DatasetError(_nothing(folder))
     found.sort(key=lambda picture: (picture.name, picture.path))
-    calibrating = settings.calibration_batches * settings.calibration_batch_size
-    return pictures.split(NAME, found, classes, calibrating)
+    return pictures.split(NAME, found, classes, request.calibration_images)
 
 
 def _from_class_folders(folder: Path, class_folders: list[Path]) -> tuple[list[Picture], int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from benchrack.api import Dataset, DatasetError, Settings, Split, hookimpl
+from benchrack.api import Dataset, DatasetError, Split, SplitRequest, hookimpl
 from benchrack.plugins.datasets import arguments, packages, pictures
 from benchrack.plugins.datasets.pictures import Picture
 
@@ -30,7 +30,7 @@ def benchrack_datasets() -> list[Dataset]:
     ]
 
 
-def open_photos(argument: str | None, settings: Settings) -> Split:
+def open_photos(argument: str | None, request: SplitRequest) -> Split:
     """5 photos calibrate and 15 are measured; all 20 with `calibration_batches=0`."""
     arguments.none(NAME, argument)
     data = packages.folder("foolbox") / "data"
@@ -43,5 +43,5 @@ def open_photos(argument: str | None, settings: Settings) -> Split:
         raise DatasetError(
             f"this version of foolbox carries no photos in {data}: pip install 'foolbox>=3.3.4'"
         )
-    asked = settings.calibration_batches * settings.calibration_batch_size
-    return pictures.split(NAME, photos, CLASSES, min(CALIBRATING, asked))
+    calibrating = min(CALIBRATING, request.calibration_images)
+    return pictures.split(NAME, photos, CLASSES, calibrating)

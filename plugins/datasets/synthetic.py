@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
-from benchrack.api import Dataset, Sample, Settings, Split, hookimpl
+from benchrack.api import Dataset, Sample, Split, SplitRequest, hookimpl
 from benchrack.plugins.datasets import arguments
 
 if TYPE_CHECKING:
@@ -32,17 +32,17 @@ def benchrack_datasets() -> list[Dataset]:
     ]
 
 
-def open_synthetic(argument: str | None, settings: Settings) -> Split:
+def open_synthetic(argument: str | None, request: SplitRequest) -> Split:
     """50,000 pictures are measured, others calibrate. They are drawn from the run's seed."""
     arguments.none(NAME, argument)
-    calibrating = settings.calibration_batches * settings.calibration_batch_size
-    samples = RandomPictures(settings.seed, range(calibrating + MEASURED))
+    calibrating = request.calibration_images
+    samples = RandomPictures(request.seed, range(calibrating + MEASURED))
     return Split(
         name=NAME,
         classes=None,
         calibration=samples[:calibrating],
         measured=samples[calibrating:],
-        digest=hashlib.sha256(f"{NAME} {settings.seed} {calibrating}".encode()).hexdigest(),
+        digest=hashlib.sha256(f"{NAME} {request.seed} {calibrating}".encode()).hexdigest(),
     )
 
 

@@ -12,6 +12,7 @@ from fakes.settings import make_settings
 from benchrack.cases.eta import Eta, in_words
 from benchrack.errors import UnsupportedError
 from benchrack.execution.progress import position
+from benchrack.scenarios.built_in import SCENARIOS
 
 LIMITS = make_settings(round_s=0.05, warmup_limit_s=5, time_limit_s=3, latency_samples=1000)
 
@@ -30,7 +31,7 @@ class Clock:
 
 @pytest.fixture
 def eta():
-    return Eta(LIMITS, lambda case: 1000)
+    return Eta(LIMITS, SCENARIOS, lambda case: 1000)
 
 
 def fed(eta, case, seconds=10.0, prepare_s=2.0, batch_s=0.01):
@@ -55,7 +56,7 @@ def test_a_model_that_was_not_run_yet_is_known_by_its_operations():
     known = {"resnet50": 4_089_184_256, "vgg16": 15_470_264_320}
     estimates = []
     for operations in (known.get, lambda model: None):
-        eta = Eta(LIMITS, lambda case: 1000, operations)
+        eta = Eta(LIMITS, SCENARIOS, lambda case: 1000, operations)
         fed(eta, case("resnet50", batch=64), seconds=12, prepare_s=2, batch_s=0.5)
         estimates.append(eta.left_s([case("vgg16", batch=64)]))
     assert estimates[0] > 1.5 * estimates[1]
@@ -78,7 +79,8 @@ def test_a_batch_longer_than_the_limits_is_waited_for(eta):
 def test_the_limits_bound_what_is_limited_by_time(eta):
     """A batch that is no longer than a round costs at most warm-up and time limit, and a little."""
     fed(eta, case(), seconds=2 + 3.6, prepare_s=2, batch_s=0.001)
-    assert eta.left_s([case(batch=32)]) - 2 <= LIMITS.warmup_limit_s + LIMITS.time_limit_s
+    limits = LIMITS.measure
+    assert eta.left_s([case(batch=32)]) - 2 <= limits.warmup_limit_s + limits.time_limit_s
 
 
 def test_preparation_is_of_the_model_and_backend_then_of_the_backend(eta):
@@ -117,16 +119,16 @@ def test_latency_ends_with_its_samples(eta):
     """1000 samples at 1 ms are done in a second; at 1 s the time limit ends them."""
     fed(eta, case(scenario="latency"), seconds=1.602, prepare_s=0, batch_s=0.001)
     assert eta.left_s([case(scenario="latency")]) == pytest.approx(1.602)
-    slow = Eta(LIMITS, lambda case: 1000)
+    slow = Eta(LIMITS, SCENARIOS, lambda case: 1000)
     fed(slow, case(), seconds=10, prepare_s=0, batch_s=1.0)
     assert slow.left_s([case(scenario="latency")]) < 12
 
 
 def test_accuracy_takes_every_picture_whatever_the_time_limit():
-    many = Eta(LIMITS, lambda case: 50_000)
+    many = Eta(LIMITS, SCENARIOS, lambda case: 50_000)
     fed(many, case(batch=25), seconds=10, prepare_s=0, batch_s=0.25)
     assert many.left_s([case(batch=25, scenario="accuracy")]) == pytest.approx(500)
-    few = Eta(make_settings(LIMITS, evaluation_images=100), lambda case: 50_000)
+    few = Eta(make_settings(LIMITS, evaluation_images=100), SCENARIOS, lambda case: 50_000)
     fed(few, case(batch=25), seconds=10, prepare_s=0, batch_s=0.25)
     assert few.left_s([case(batch=25, scenario="accuracy")]) == pytest.approx(1)
 

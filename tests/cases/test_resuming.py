@@ -13,6 +13,7 @@ from fakes.settings import make_settings
 from benchrack.cases.resuming import differences, take_over
 from benchrack.errors import UnsupportedError
 from benchrack.flattening import flatten
+from benchrack.pytest_plugin.resume import present
 from benchrack.records import journal
 from benchrack.records.journal import Header, Journal
 from benchrack.vocabulary.results import OutputCheck, Preparation
@@ -67,9 +68,8 @@ def header(bench, settings=None, device="cpu", **facts):
 
 
 def resume(bench, measurements, wanted, earlier=None, now=None):
-    return take_over(
-        earlier or header(bench), measurements, now or header(bench), bench, set(wanted)
-    )
+    now = present(bench, now or header(bench))
+    return take_over(earlier or header(bench), measurements, now, set(wanted))
 
 
 def test_valid_records_of_wanted_starts_are_taken_over(bench):
@@ -104,7 +104,7 @@ def test_what_is_not_valid_by_the_limits_of_now_is_measured_again(bench):
     )
     records = [measured(case(), output_check=check)]
     assert resume(bench, records, [(case(), 1)]).starts
-    bench.settings = make_settings(bench.settings, limit_spread=1e-2)
+    bench = lab.again(bench, limit_spread=1e-2)
     assert not resume(bench, records, [(case(), 1)]).starts
 
 
@@ -157,9 +157,7 @@ def test_settings_that_matter(bench, key, value):
 def test_settings_that_do_not_matter(bench):
     """A sweep of three starts each becomes one of six; where and how strictly it runs is free."""
     three = make_settings(bench.settings, starts=3)
-    more = dataclasses.replace(
-        three, starts=6, case_time_limit_s=9, publish=True, limit_variation=0.5
-    )
+    more = make_settings(three, starts=6, case_time_limit_s=9, publish=True, limit_variation=0.5)
     assert differences(header(bench, settings=three), header(bench, settings=more)) == []
 
 
@@ -314,7 +312,7 @@ def test_a_header_keeps_what_resuming_needs(tmp_path, bench):
         resumes=("r0",),
     )
     Journal.create(tmp_path / "r1.jsonl", written).close()
-    found = journal.read(tmp_path / "r1.jsonl").header
+    found = journal.read(tmp_path / "r1.jsonl", {}).header
     assert found == written
     assert differences(found, written) == []
     block = {"schema": 1, **dataclasses.asdict(written)}

@@ -6,6 +6,10 @@ from fakes.settings import make_settings
 from benchrack.cases import sweep
 from benchrack.errors import SweepError, UnknownNameError
 from benchrack.registry.registry import load_registry
+from benchrack.scenarios.built_in import SCENARIOS
+from benchrack.scenarios.latency import LATENCY
+from benchrack.scenarios.throughput import THROUGHPUT
+from benchrack.vocabulary.scenarios import BATCH_SIZES
 
 MINIMAL = """
 [throughput]
@@ -31,7 +35,7 @@ def registry():
 
 
 def test_a_case_for_each_point_model_by_model(write, registry):
-    cases = sweep.cases(sweep.load(write(MINIMAL)), "throughput", registry)
+    cases = sweep.cases(sweep.load(write(MINIMAL), SCENARIOS), THROUGHPUT, registry)
     assert [case.id for case in cases] == [
         "resnet50-pytorch-fp32-b1-x1",
         "resnet50-pytorch-fp32-b8-x1",
@@ -41,25 +45,25 @@ def test_a_case_for_each_point_model_by_model(write, registry):
 
 
 def test_a_scenario_that_the_sweep_lacks_has_no_cases(write, registry):
-    assert sweep.cases(sweep.load(write(MINIMAL)), "latency", registry) == []
+    assert sweep.cases(sweep.load(write(MINIMAL), SCENARIOS), LATENCY, registry) == []
 
 
 def test_a_relative_path_is_taken_against_the_given_folder(write, tmp_path):
     write(MINIMAL)
-    assert sweep.load("mine.toml", tmp_path).name == "mine"
+    assert sweep.load("mine.toml", SCENARIOS, tmp_path).name == "mine"
 
 
 @pytest.mark.parametrize("name", sorted(sweep.built_in()))
 def test_built_in_sweeps_name_only_what_is_registered(name, registry):
-    found = sweep.load(name)
+    found = sweep.load(name, SCENARIOS)
     assert found.summary
-    for scenario in found.axes:
-        assert sweep.cases(found, scenario, registry)
+    for scenario in found.spans:
+        assert sweep.cases(found, SCENARIOS[scenario], registry)
 
 
 def test_the_quick_sweep_is_what_the_readme_says(registry):
-    quick = sweep.load("quick")
-    counts = {s: len(sweep.cases(quick, s, registry)) for s in quick.axes}
+    quick = sweep.load("quick", SCENARIOS)
+    counts = {s: len(sweep.cases(quick, SCENARIOS[s], registry)) for s in quick.spans}
     assert counts == {"throughput": 18, "latency": 9, "accuracy": 6}
 
 
@@ -82,44 +86,50 @@ def test_the_quick_sweep_is_what_the_readme_says(registry):
         (MINIMAL + '[settings]\ntransfer = "maybe"\n', "auto, include, exclude"),
         (
             MINIMAL.replace("throughput", "accuracy") + "device_counts = [1, 2]\n",
-            "[accuracy]: device_counts can only be [1]",
+            "[accuracy], device_counts: expected 1, since accuracy does not depend on",
         ),
     ],
 )
 def test_a_faulty_file_says_where_and_what(write, text, words):
     with pytest.raises(SweepError, match=words.replace("[", r"\[")) as caught:
-        sweep.load(write(text))
+        sweep.load(write(text), SCENARIOS)
     assert "mine.toml" in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(SweepError, match=r"absent\.toml can't be read"):
-        sweep.load(str(tmp_path / "absent.toml"))
+        sweep.load(str(tmp_path / "absent.toml"), SCENARIOS)
 
 
 def test_an_unknown_sweep_lists_the_known():
     with pytest.raises(UnknownNameError, match="Did you mean 'quick'"):
-        sweep.load("quik")
+        sweep.load("quik", SCENARIOS)
 
 
 @pytest.mark.parametrize(
     ("axis", "value"),
-    [("models", ("resnet5",)), ("backends", ("pytorch-fp8",)), ("dataset", "imagnet:/data")],
+    [
+        ("axes", {"models": ("resnet5",)}),
+        ("axes", {"backends": ("pytorch-fp8",)}),
+        ("dataset", "imagnet:/data"),
+    ],
 )
 def test_an_unknown_name_lists_the_known(write, registry, axis, value):
-    found = sweep.override(sweep.load(write(MINIMAL)), sweep.Overrides(**{axis: value}))
+    minimal = sweep.load(write(MINIMAL), SCENARIOS)
+    found = sweep.override(minimal, sweep.Overrides(**{axis: value}), SCENARIOS)
     with pytest.raises(UnknownNameError, match="Known: "):
-        sweep.cases(found, "throughput", registry)
+        sweep.cases(found, THROUGHPUT, registry)
 
 
 def test_options_override_axes_but_not_the_batch_size_of_accuracy(registry):
-    overrides = sweep.Overrides(models=("vgg16",), batch_sizes=(64,), device_counts=(1, 2))
-    found = sweep.override(sweep.load("quick"), overrides)
-    assert {a.models for a in found.axes.values()} == {("vgg16",)}
-    assert found.axes["throughput"].batch_sizes == (64,)
-    assert found.axes["throughput"].device_counts == (1, 2)
-    assert found.axes["accuracy"].batch_sizes == (25,)
-    assert found.axes["accuracy"].device_counts == (1,)
+    given = {"models": ("vgg16",), "batch_sizes": (64,), "device_counts": (1, 2)}
+    quick = sweep.load("quick", SCENARIOS)
+    found = sweep.override(quick, sweep.Overrides(axes=given), SCENARIOS)
+    assert {span.models for span in found.spans.values()} == {("vgg16",)}
+    assert found.spans["throughput"].axes["batch_sizes"] == (64,)
+    assert found.spans["throughput"].device_counts == (1, 2)
+    assert found.spans["accuracy"].axes["batch_sizes"] == (25,)
+    assert found.spans["accuracy"].device_counts == (1,)
 
 
 def test_settings_from_options_are_converted():
@@ -131,14 +141,22 @@ def test_settings_from_options_are_converted():
 
 def published(*pairs):
     overrides = sweep.Overrides(settings=sweep.parse_settings(["publish=true", *pairs]))
-    return sweep.override(sweep.load("quick"), overrides).settings
+    return sweep.override(sweep.load("quick", SCENARIOS), overrides, SCENARIOS).settings
 
 
 def test_publish_asks_for_more_and_never_for_less():
     preset = published("time_limit_s=3", "interval=0.02", "starts=2")
-    assert (preset.starts, preset.interval, preset.time_limit_s) == (6, 0.005, 30.0)
+    assert (preset.run.starts, preset.measure.interval, preset.measure.time_limit_s) == (
+        6,
+        0.005,
+        30.0,
+    )
     stricter = published("time_limit_s=90", "interval=0.001", "starts=9")
-    assert (stricter.starts, stricter.interval, stricter.time_limit_s) == (9, 0.001, 90.0)
+    assert (stricter.run.starts, stricter.measure.interval, stricter.measure.time_limit_s) == (
+        9,
+        0.001,
+        90.0,
+    )
 
 
 @pytest.mark.parametrize("pair", ["time_limit_s", "=3", ""])
@@ -155,8 +173,8 @@ def test_a_setting_must_be_a_number_that_makes_sense(value):
 
 def test_lists_of_options():
     assert sweep.parse_list("--models", "a, b,a") == ("a", "b")
-    assert sweep.parse_numbers("--batch-sizes", "1,8") == (1, 8)
+    assert sweep.parse_axis(BATCH_SIZES, "1,8") == (1, 8)
     with pytest.raises(SweepError, match="names with commas"):
         sweep.parse_list("--models", "a,,b")
     with pytest.raises(SweepError, match="whole numbers from 1, found 'x'"):
-        sweep.parse_numbers("--batch-sizes", "1,x")
+        sweep.parse_axis(BATCH_SIZES, "1,x")

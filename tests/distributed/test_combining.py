@@ -91,7 +91,7 @@ def test_of_single_batches_the_slowest_ranks_percentiles_count():
 
     fast, slow = (0.001, 0.002, 0.900), (0.003, 0.004, 0.005)
     found = combined([rank(fast, **latency(fast)), rank(slow, **latency(slow))])
-    assert found.latency.p50.value == 4.0
+    assert found.result.p50.value == 4.0
     assert found.seconds_per_batch == slow
     assert found.world.skew == pytest.approx(0.5)
 

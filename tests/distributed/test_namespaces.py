@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchrack.records import journal
+from benchrack.scenarios.built_in import SCENARIOS
 
 pytest.importorskip("torch")
 
@@ -240,7 +241,7 @@ def test_a_cable_that_is_cut_ends_the_case_on_both_and_node_0_goes_on(nodes, cab
     here.process.send_signal(2)
     assert "the line to node 1 (10.213.7.2) broke: no sign of life for 3 s" in here.output()
     (path,) = here.folder.glob("results/*.jsonl")
-    statuses = [outcome.status for _, outcome in journal.read(path).outcomes]
+    statuses = [outcome.status for _, outcome in journal.read(path, SCENARIOS).outcomes]
     assert statuses == ["failed", "interrupted"]
 
 

@@ -113,7 +113,7 @@ def test_a_case_of_two_devices_is_measured_by_two_processes(world):
     assert found.world.ranks == 2
     assert found.world.nodes == 1
     assert len(found.world.rank_images_per_s) == 2
-    assert found.images_per_s.value <= sum(found.world.rank_images_per_s) * 1.5
+    assert found.result.images_per_s.value <= sum(found.world.rank_images_per_s) * 1.5
     assert 0 <= found.world.skew < 1
     assert found.world.startup_s > 0
     assert found.world.barrier_s > 0
@@ -132,9 +132,9 @@ def test_each_process_has_cores_of_its_own(world):
 def test_latency_has_the_percentiles_of_the_slowest(world):
     found = world.run(case(scenario="latency", batch_size=1))
     slowest = min(found.world.rank_images_per_s)
-    assert found.latency.samples == 60
+    assert found.result.samples == 60
     assert len(found.seconds_per_batch) == 60
-    assert found.latency.p50.value / 1e3 == pytest.approx(1 / slowest)
+    assert found.result.p50.value / 1e3 == pytest.approx(1 / slowest)
 
 
 def test_the_processes_are_kept_for_the_next_case(world, told):

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 from fakes.power import FakeClock
 
-from benchrack.energy.metering import Idle, Opened, Window, measure_idle, open_meters, window
+from benchrack.energy.metering import (
+    Idle,
+    Metering,
+    Opened,
+    Window,
+    measure_idle,
+    open_meters,
+    window,
+)
 from benchrack.energy.power import power_of
 from benchrack.energy.sampler import Sampler
 from benchrack.errors import UnsupportedError
@@ -83,7 +91,8 @@ def seen(*readings, faults=()):
 def power_of_card(readings, **changes):
     given = {"idle": {}, "device_kind": "cuda", "images_per_s": 9.0} | changes
     opened = given.pop("opened", Opened(meters=(SteadyMeter(FakeClock()),)))
-    return power_of(seen(*readings), opened, **given)
+    metering = Metering(opened=opened, idle=given.pop("idle"))
+    return power_of(seen(*readings), metering, **given)
 
 
 def test_a_meter_that_cannot_be_opened_is_absent_with_its_reason():
@@ -229,7 +238,7 @@ def test_a_meter_that_raises_does_not_stop_the_measurement(where):
         clock.sleep(2.0)
     assert metered.faults == ("rude failed: OSError: no such bus",)
     assert [r.meter for r in metered.readings] == ["steady"]
-    power = power_of(metered, Opened(), {}, device_kind="cuda", images_per_s=None)
+    power = power_of(metered, Metering(), device_kind="cuda", images_per_s=None)
     assert power.meter_faults == metered.faults
 
 

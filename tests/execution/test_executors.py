@@ -99,7 +99,7 @@ def test_a_measurement_comes_back_whole(worker):
     phases = []
     found = worker.run(case(), phases.append)
     assert found.case == case()
-    assert found.images_per_s.value > 0
+    assert found.result.images_per_s.value > 0
     assert len(found.seconds_per_batch) == found.steadiness.rounds
     assert phases[0] == "preparing"
     assert "measuring" in phases

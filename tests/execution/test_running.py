@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from fakes import laboratory as lab
 from fakes import measurements as made
-from fakes.settings import make_settings
 
-import benchrack.scenarios.bench
+from benchrack.data import opened
 from benchrack.errors import CorruptImageError, OutOfMemoryError, UnsupportedError
 from benchrack.execution.running import run_case, settle
 from benchrack.records.record import from_record, to_record
+from benchrack.scenarios.built_in import SCENARIOS
 
 
 def case(scenario="throughput", **changes):
@@ -32,7 +32,7 @@ def bench(tmp_path, clock):
 
 def test_throughput_is_images_by_seconds(bench):
     found = run_case(bench, case())
-    assert found.images_per_s.value == pytest.approx(400, rel=0.002)
+    assert found.result.images_per_s.value == pytest.approx(400, rel=0.002)
     assert found.steadiness.warmup_steady
     assert found.steadiness.transfer == "exclude"
     assert found.valid
@@ -41,28 +41,28 @@ def test_throughput_is_images_by_seconds(bench):
 def test_a_rate_below_the_clock_of_a_round_is_not_rounded(tmp_path, clock):
     slow = lab.backend(clock=clock, cost=lambda index: 1.7)
     bench = lab.bench(tmp_path, slow, clock=clock, time_limit_s=5)
-    assert run_case(bench, case()).images_per_s.value == pytest.approx(4 / 1.7)
+    assert run_case(bench, case()).result.images_per_s.value == pytest.approx(4 / 1.7)
 
 
 def test_latency_has_only_the_percentiles_that_its_samples_support(bench):
-    many = run_case(bench, case("latency")).latency
+    many = run_case(bench, case("latency")).result
     assert many.samples > 482
     assert many.p50.value == pytest.approx(10)
     assert many.p99.value == pytest.approx(10)
-    bench.settings = make_settings(bench.settings, latency_samples=100)
+    bench = lab.again(bench, latency_samples=100)
     fewer = run_case(bench, case("latency"))
-    assert fewer.latency.p90 is not None
-    assert fewer.latency.p99 is None
+    assert fewer.result.p90 is not None
+    assert fewer.result.p99 is None
     assert fewer.steadiness.transfer == "include"
 
 
 def test_transfer_can_be_set(bench):
-    bench.settings = make_settings(bench.settings, transfer="include")
+    bench = lab.again(bench, transfer="include")
     assert run_case(bench, case()).steadiness.transfer == "include"
 
 
 def test_accuracy_is_counted_over_the_measured_pictures(bench):
-    found = run_case(bench, case("accuracy", batch_size=25)).accuracy
+    found = run_case(bench, case("accuracy", batch_size=25)).result
     assert found.images == 40
     assert found.top1.value == 36 / 40
     assert found.agreement.value == 1
@@ -76,8 +76,8 @@ def test_the_last_batch_is_filled_up_and_its_filling_not_counted(bench):
         sizes.append(len(images))
         return images.reshape(len(images), -1) @ matrix
 
-    bench.registry = lab.registry(lab.backend(clock=bench.clock, compute=compute))
-    assert run_case(bench, case("accuracy", batch_size=25)).accuracy.images == 40
+    bench = lab.again(bench, registry=lab.registry(lab.backend(clock=bench.clock, compute=compute)))
+    assert run_case(bench, case("accuracy", batch_size=25)).result.images == 40
     assert set(sizes) == {25}
 
 
@@ -91,8 +91,8 @@ def test_accuracy_against_fp32_of_the_same_model(tmp_path, clock):
 
     exact, worse = lab.backend(clock=clock), lab.backend("worse", clock=clock, compute=compute)
     bench = lab.bench(tmp_path, exact, worse, clock=clock)
-    reference = run_case(bench, case("accuracy")).accuracy
-    found = run_case(bench, case("accuracy", backend="worse")).accuracy
+    reference = run_case(bench, case("accuracy")).result
+    found = run_case(bench, case("accuracy", backend="worse")).result
     assert found.reference_top1 == reference.top1.value
     assert found.top1_drop_points == pytest.approx(100 * (reference.top1.value - found.top1.value))
     assert found.agreement.value < 1
@@ -100,7 +100,7 @@ def test_accuracy_against_fp32_of_the_same_model(tmp_path, clock):
 
 
 def test_untrained_weights_give_no_accuracy(bench):
-    found = run_case(bench, case("accuracy", weights="random")).accuracy
+    found = run_case(bench, case("accuracy", weights="random")).result
     assert found.top1 is None
     assert found.agreement.value == 1
 
@@ -117,15 +117,15 @@ def test_an_unreadable_picture_is_named_and_the_others_measured(tmp_path, clock)
 
     bench = lab.bench(tmp_path, lab.backend(clock=clock), clock=clock)
     damaged = dataclasses.replace(lab.DATASET, open=open_damaged)
-    bench.registry = lab.registry(lab.backend(clock=clock), datasets=(damaged,))
-    found = run_case(bench, case("accuracy")).accuracy
+    bench = lab.again(bench, registry=lab.registry(lab.backend(clock=clock), datasets=(damaged,)))
+    found = run_case(bench, case("accuracy")).result
     assert found.images == 39
     assert found.unreadable == ("square-3",)
 
 
 def test_evaluation_images_limits_what_is_measured(bench):
-    bench.settings = make_settings(bench.settings, evaluation_images=10)
-    assert run_case(bench, case("accuracy")).accuracy.images == 10
+    bench = lab.again(bench, evaluation_images=10)
+    assert run_case(bench, case("accuracy")).result.images == 10
 
 
 def test_outputs_are_checked_against_the_reference(tmp_path, clock):
@@ -162,15 +162,15 @@ def test_batches_differ_and_rotate_through_all_inputs(bench):
         assert len({image.tobytes() for image in images}) == len(images)
         return images.reshape(len(images), -1) @ matrix
 
-    bench.registry = lab.registry(lab.backend(clock=bench.clock, compute=compute))
+    bench = lab.again(bench, registry=lab.registry(lab.backend(clock=bench.clock, compute=compute)))
     found = run_case(bench, case())
     assert found.steadiness.distinct_batches > 10
     assert len(seen) >= 100
 
 
 def test_inputs_outgrow_the_cache(bench, monkeypatch):
-    monkeypatch.setattr(benchrack.scenarios.bench, "last_level_cache_bytes", lambda: 100_000)
-    pool = bench.distinct_inputs(case())
+    monkeypatch.setattr(opened, "last_level_cache_bytes", lambda: 100_000)
+    pool = bench.data.distinct_inputs(case())
     assert pool.nbytes == pytest.approx(200_000, abs=pool[0].nbytes)
     assert len({image.tobytes() for image in pool}) == len(pool)
 
@@ -179,11 +179,9 @@ def test_of_a_cache_that_nobody_knows_inputs_are_as_many_as_allowed(bench, monke
     """Where the kernel does not tell its size, as where it is larger than `inputs_mib` allows."""
     pools = []
     for cache_bytes in (0, 2**30):
-        monkeypatch.setattr(
-            benchrack.scenarios.bench, "last_level_cache_bytes", lambda n=cache_bytes: n
-        )
-        bench._pools.clear()
-        pools.append(bench.distinct_inputs(case()))
+        monkeypatch.setattr(opened, "last_level_cache_bytes", lambda n=cache_bytes: n)
+        bench = lab.again(bench)
+        pools.append(bench.data.distinct_inputs(case()))
     assert len(pools[0]) == len(pools[1]) > 500
 
 
@@ -199,7 +197,7 @@ def test_the_first_batch_is_the_first_of_its_size(tmp_path, clock):
 
 def test_unsupported_devices_are_a_reason_not_an_error(bench):
     refusing = lab.backend(unsupported=lambda device: f"{device} is too old")
-    bench.registry = lab.registry(refusing)
+    bench = lab.again(bench, registry=lab.registry(refusing))
     with pytest.raises(UnsupportedError, match="cpu is too old"):
         run_case(bench, case())
 
@@ -211,7 +209,7 @@ def test_several_devices_are_not_measured_on_one(bench):
 
 def test_missing_packages_are_named_with_the_command_that_brings_them(bench):
     absent = dataclasses.replace(lab.backend(), requires=("no_such_module",), extra="pytorch")
-    bench.registry = lab.registry(absent)
+    bench = lab.again(bench, registry=lab.registry(absent))
     with pytest.raises(
         UnsupportedError, match=r"no_such_module: pip install 'benchrack\[pytorch\]'"
     ):
@@ -222,19 +220,19 @@ def test_a_host_out_of_memory_is_out_of_memory(bench):
     def compute(images, matrix):
         raise MemoryError("20 GiB")
 
-    bench.registry = lab.registry(lab.backend(compute=compute))
+    bench = lab.again(bench, registry=lab.registry(lab.backend(compute=compute)))
     with pytest.raises(OutOfMemoryError, match="20 GiB"):
         run_case(bench, case("accuracy"))
 
 
 def test_where_the_user_limits_memory_the_reason_says_so(bench):
-    bench.settings = make_settings(bench.settings, memory_gib=0.5)
+    bench = lab.again(bench, memory_gib=0.5)
 
     def prepare(request):
         raise MemoryError
 
     backend = dataclasses.replace(lab.backend(), prepare=prepare)
-    bench.registry = lab.registry(backend)
+    bench = lab.again(bench, registry=lab.registry(backend))
     with pytest.raises(OutOfMemoryError) as raised:
         run_case(bench, case())
     assert str(raised.value) == "the host ran out of memory (memory_gib allows 0.5 GiB)"
@@ -252,7 +250,7 @@ def test_a_session_is_closed_whatever_happens(bench):
         sessions.append(backend.prepare(request))
         return sessions[-1]
 
-    bench.registry = lab.registry(dataclasses.replace(backend, prepare=prepare))
+    bench = lab.again(bench, registry=lab.registry(dataclasses.replace(backend, prepare=prepare)))
     with pytest.raises(RuntimeError, match="kernel launch failed"):
         run_case(bench, case())
     assert all(session.closed for session in sessions)
@@ -266,7 +264,7 @@ def test_a_measurement_survives_the_way_through_json(bench):
             value is None or isinstance(value, bool | int | float | str | list)
             for value in flat.values()
         )
-        assert from_record(flat, found.seconds_per_batch) == found
+        assert from_record(flat, found.seconds_per_batch, SCENARIOS) == found
 
 
 def test_reference_outputs_are_made_once(tmp_path, clock):
@@ -287,16 +285,16 @@ def test_reference_outputs_are_made_once(tmp_path, clock):
 
 def test_placed_inputs_are_the_sessions_own(bench):
     """A backend that overwrites what it was given must not spoil the next case's inputs."""
-    before = bench.distinct_inputs(case()).copy()
+    before = bench.data.distinct_inputs(case()).copy()
 
     def compute(images, matrix):
         result = images.reshape(len(images), -1) @ matrix
         images[:] = 0
         return result
 
-    bench.registry = lab.registry(lab.backend(clock=bench.clock, compute=compute))
+    bench = lab.again(bench, registry=lab.registry(lab.backend(clock=bench.clock, compute=compute)))
     run_case(bench, case())
-    assert np.array_equal(bench.distinct_inputs(case()), before)
+    assert np.array_equal(bench.data.distinct_inputs(case()), before)
 
 
 class Ring:

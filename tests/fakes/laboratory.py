@@ -3,6 +3,7 @@ speed is known by construction, and a device on a clock of its own."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from benchrack.cache import Cache
 from benchrack.execution.executors import Setup, Worker
 from benchrack.registry.registry import Registry
 from benchrack.scenarios.bench import Bench
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.backends import Backend, Engine
 from benchrack.vocabulary.datasets import Dataset, Sample, Split
 from benchrack.vocabulary.devices import Device
@@ -76,12 +78,12 @@ def pictures(count, start=0):
     return samples
 
 
-def open_squares(argument, settings):
+def open_squares(argument, request):
     """40 pictures to measure, 36 of which the matrix gets right; 5 to calibrate."""
     return Split(
         name="squares",
         classes=CLASSES,
-        calibration=pictures(5, start=1000) if settings.calibration_batches else [],
+        calibration=pictures(5, start=1000) if request.calibration_images else [],
         measured=pictures(40),
         digest="squares-1",
     )
@@ -168,6 +170,7 @@ def registry(*backends, models=(MODEL,), datasets=(DATASET,)):
         return {one.name: one for one in found}
 
     provided = {
+        "scenario": dict(SCENARIOS),
         "backend": named(backends),
         "model": named(models),
         "dataset": named(datasets),
@@ -181,12 +184,27 @@ def bench(tmp_path, *backends, clock=None, device=None, **settings):
     """A bench of these backends, the first being the reference, on a clock of its own."""
     clock = clock or Clock()
     chosen = make_settings(inputs_mib=1, reference=backends[0].name, limit_foreign_load=1)
-    return Bench(
-        registry=registry(*backends),
-        settings=make_settings(chosen, **settings),
-        device=device or Device(kind="cpu", name="cpu"),
-        cache=Cache(tmp_path / "cache"),
-        clock=clock,
+    made = Bench.on(
+        device or Device(kind="cpu", name="cpu"),
+        registry(*backends),
+        make_settings(chosen, **settings),
+        Cache(tmp_path / "cache"),
+    )
+    return dataclasses.replace(made, clock=clock)
+
+
+def again(bench, *, registry=None, **settings):
+    """The same bench with other plugins or settings, and nothing opened yet."""
+    made = Bench.on(
+        bench.device,
+        registry or bench.registry,
+        make_settings(bench.settings, **settings),
+        bench.cache,
+        metering=bench.metering,
+        peers=bench.peers,
+    )
+    return dataclasses.replace(
+        made, clock=bench.clock, progress=bench.progress, cpu_times=bench.cpu_times
     )
 
 
@@ -206,5 +224,6 @@ def worker(tmp_path, conftest, **settings):
             device=Device(kind="cpu", name="cpu"),
             cache=str(tmp_path / "cache"),
             conftests=(str(path),),
-        )
+        ),
+        SCENARIOS,
     )

@@ -11,13 +11,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import (
-    Accuracy,
     Footprint,
-    Latency,
     Measurement,
     OutputCheck,
     Power,
@@ -28,11 +27,10 @@ from benchrack.vocabulary.results import (
 )
 
 PARTS = {
+    "case": Case,
     "engine": Engine,
     "preparation": Preparation,
     "steadiness": Steadiness,
-    "latency": Latency,
-    "accuracy": Accuracy,
     "output_check": OutputCheck,
     "power": Power,
     "surroundings": Surroundings,
@@ -41,7 +39,10 @@ PARTS = {
 }
 OWNERS = {
     field.name: name
-    for name, owner in {"case": Case, "latency": Latency, "accuracy": Accuracy}.items()
+    for name, owner in (
+        ("case", Case),
+        *(("result", scenario.part) for scenario in SCENARIOS.values()),
+    )
     for field in dataclasses.fields(owner)
 }
 """The part that a keyword belongs to, where that is not said."""
@@ -92,15 +93,23 @@ def but(measurement: Measurement, /, **changes: Any) -> Measurement:
     """The measurement, with fields changed."""
     found: dict[str, Any] = {}
     for name, value in changes.items():
+        if name == "images_per_s" and isinstance(value, (int, float)):
+            value = Interval(value=value)  # noqa: PLW2901
         if name in OWNERS:
             found.setdefault(OWNERS[name], {})[name] = value
-        elif name == "images_per_s" and isinstance(value, (int, float)):
-            found[name] = Interval(value=value)
         else:
             found[name] = value
-    for name, value in found.items():
+    for name, value in sorted(found.items()):  # the case first: it says what a result is
         if isinstance(value, dict):
-            part = getattr(measurement, name)
-            whole = PARTS[name] if part is None else part.__class__
-            found[name] = whole(**value) if part is None else dataclasses.replace(part, **value)
+            part, whole = getattr(measurement, name), _part(name, found, measurement)
+            fits = isinstance(part, whole)
+            found[name] = dataclasses.replace(part, **value) if fits else whole(**value)
     return dataclasses.replace(measurement, **found)
+
+
+def _part(name: str, found: dict[str, Any], measurement: Measurement) -> type:
+    """The class of a part; that of a result is its scenario's."""
+    if name != "result":
+        return PARTS[name]
+    case = found.get("case", measurement.case)
+    return SCENARIOS[case.scenario].part

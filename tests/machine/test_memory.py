@@ -1,5 +1,6 @@
 """What a batch needs of memory: predicted, followed, limited; and what is not tried therefore."""
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from benchrack.execution.running import run_case
 from benchrack.machine import gauges, memory
 from benchrack.machine.gauges import CardGauge, HostGauge, available, gauge_of, peak_share
 from benchrack.machine.memory import GIB, Prediction, predict, probes, ran_out, require_room
+from benchrack.scenarios.footprint import Memory
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.results import Outcome
 
@@ -324,8 +326,7 @@ def followed(tmp_path):
         backend = lab.backend(clock=clock, compute=gauge.compute)
         plain = lab.backend("plain", clock=clock)
         bench = lab.bench(tmp_path, plain, backend, clock=clock, time_limit_s=1)
-        bench.gauge = gauge
-        return bench, gauge
+        return dataclasses.replace(bench, memory=Memory(gauge)), gauge
 
     return build
 
@@ -363,7 +364,7 @@ def test_a_batch_that_was_run_before_is_not_predicted_again(followed):
 
 def test_where_memory_can_not_be_read_a_case_is_tried(followed):
     bench, gauge = followed(free_mib=0)
-    bench.gauge = None
+    bench = dataclasses.replace(bench, memory=Memory(None))
     assert run_case(bench, case(128)).footprint is None
     assert set(gauge.sizes) == {128}
 
@@ -374,7 +375,8 @@ def test_a_library_that_runs_out_in_words_of_its_own_is_out_of_memory(followed):
     def compute(images, matrix):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: 4 GiB\nat somewhere")
 
-    bench.registry = lab.registry(lab.backend(compute=compute), lab.backend("plain"))
+    registry = lab.registry(lab.backend(compute=compute), lab.backend("plain"))
+    bench = lab.again(bench, registry=registry)
     with pytest.raises(OutOfMemoryError, match=r"4 GiB$"):
         run_case(bench, case())
 
@@ -420,13 +422,13 @@ def worker(tmp_path):
 def test_a_worker_is_refused_what_is_beyond_its_limit_and_the_next_case_runs(worker):
     with pytest.raises(OutOfMemoryError, match=r"the host ran out of memory: .*2\.00 GiB"):
         worker.run(case(backend="greedy"))
-    assert worker.run(case()).images_per_s.value > 0
+    assert worker.run(case()).result.images_per_s.value > 0
 
 
 def test_a_library_that_ends_the_process_for_want_of_memory_is_out_of_memory(worker):
     with pytest.raises(OutOfMemoryError, match="bad_alloc"):
         worker.run(case(backend="aborting"))
-    assert worker.run(case()).images_per_s.value > 0
+    assert worker.run(case()).result.images_per_s.value > 0
 
 
 # In a run -------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from benchrack.cases import sweep
 from benchrack.records import journal
 from benchrack.reports.records import load
 from benchrack.reports.tables import render_all
+from benchrack.scenarios.built_in import SCENARIOS
 
 pytest_plugins = ["pytester"]
 
@@ -161,7 +162,7 @@ def the_json(folder):
 
 def the_journal(folder):
     (path,) = (folder / "results").glob("*.jsonl")
-    return journal.read(path)
+    return journal.read(path, SCENARIOS)
 
 
 def statuses(document):

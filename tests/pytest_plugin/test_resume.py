@@ -10,6 +10,7 @@ from benchrack.records import journal
 from benchrack.reports.latency import latency_table
 from benchrack.reports.records import load
 from benchrack.reports.throughput import throughput_table
+from benchrack.scenarios.built_in import SCENARIOS
 
 pytest_plugins = ["pytester"]
 
@@ -147,7 +148,7 @@ def test_what_is_missing_and_what_is_not_valid_is_measured(lab, suffix):
     assert batches(new) == [2, 4]
     assert statuses(new) == {1: "resumed"}
     assert document(new)["benchrack"]["resumes"] == [old.stem]
-    assert journal.read(new.with_suffix(".jsonl")).header.resumes == (old.stem,)
+    assert journal.read(new.with_suffix(".jsonl"), SCENARIOS).header.resumes == (old.stem,)
 
 
 def test_the_tables_of_a_resumed_run_are_those_of_the_whole_sweep(lab):

@@ -18,6 +18,7 @@ from fakes import measurements as made
 from benchrack.errors import ResultsError
 from benchrack.records import journal
 from benchrack.records.journal import Header, Journal
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.results import Outcome
 
 HEADER = Header(
@@ -52,7 +53,7 @@ def test_what_is_written_is_read(opened, path):
     opened.append_outcome(OUTCOME, "t[64]")
     opened.append_measurement(measured(8, reasons=("noisy",)), "t[8]")
     opened.close()
-    contents = journal.read(path)
+    contents = journal.read(path, SCENARIOS)
     assert contents.header == HEADER
     assert contents.measurements == (
         ("t[1]", measured(1)),
@@ -66,7 +67,7 @@ def test_what_is_written_is_read(opened, path):
 def test_each_line_is_on_disk_before_the_next(opened, path):
     assert json.loads(path.read_text())["kind"] == "header"
     opened.append_measurement(measured(), "t")
-    contents = journal.read(path)
+    contents = journal.read(path, SCENARIOS)
     assert len(contents.measurements) == 1
     assert not contents.complete
 
@@ -79,7 +80,7 @@ def test_lines_are_strict_json(opened, path):
     other.close()
     for line in other.path.read_text().splitlines():
         json.loads(line, parse_constant=lambda word: pytest.fail(f"{word} is not JSON"))
-    assert journal.read(other.path).header.machine == {"load": None, "folder": str(path)}
+    assert journal.read(other.path, SCENARIOS).header.machine == {"load": None, "folder": str(path)}
 
 
 @pytest.mark.parametrize("sample", [math.nan, math.inf])
@@ -134,7 +135,7 @@ def test_a_full_disk_is_said_once_and_loses_nothing(opened, path, monkeypatch, r
     disk.room = 10**6
     opened.append_measurement(measured(8), "t[8]")
     opened.close()
-    contents = journal.read(path)
+    contents = journal.read(path, SCENARIOS)
     assert [nodeid for nodeid, _ in contents.measurements] == ["t[1]", "t[8]"]
     assert not contents.complete
 
@@ -165,7 +166,7 @@ except journal.ResultsError as error:
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "File too large" in run.stdout
-    contents = journal.read(tmp_path / "r.jsonl")
+    contents = journal.read(tmp_path / "r.jsonl", SCENARIOS)
     assert [nodeid for nodeid, _ in contents.measurements] == ["t[1]"]
     assert not contents.torn
 
@@ -176,7 +177,7 @@ def test_a_torn_last_line_is_left_out(opened, path, cut):
     opened.append_measurement(measured(2), "t[2]")
     whole = path.read_bytes()
     path.write_bytes(whole[: -cut - 1])
-    contents = journal.read(path)
+    contents = journal.read(path, SCENARIOS)
     assert [nodeid for nodeid, _ in contents.measurements] == ["t[1]"]
     assert contents.torn
 
@@ -184,7 +185,7 @@ def test_a_torn_last_line_is_left_out(opened, path, cut):
 def test_only_the_last_newline_missing_loses_nothing(opened, path):
     opened.append_measurement(measured(1), "t[1]")
     path.write_bytes(path.read_bytes()[:-1])
-    contents = journal.read(path)
+    contents = journal.read(path, SCENARIOS)
     assert len(contents.measurements) == 1
     assert not contents.torn
 
@@ -193,7 +194,7 @@ def test_a_tail_of_zeros_is_a_torn_line(opened, path):
     """What some file systems leave after a power cut."""
     opened.append_measurement(measured(1), "t[1]")
     path.write_bytes(path.read_bytes() + bytes(64))
-    contents = journal.read(path)
+    contents = journal.read(path, SCENARIOS)
     assert len(contents.measurements) == 1
     assert contents.torn
 
@@ -222,7 +223,7 @@ def test_garbage_inside_is_named_with_its_line_and_loses_no_other(opened, path, 
         file.write(line + b"\n")
     opened.append_measurement(measured(2), "t[2]")
     opened.close()
-    contents = journal.read(path)
+    contents = journal.read(path, SCENARIOS)
     (problem,) = contents.problems
     assert re.search(rf"r1\.jsonl, line 3: .*{message}.*left out$", problem)
     assert [nodeid for nodeid, _ in contents.measurements] == ["t[1]", "t[2]"]
@@ -233,7 +234,7 @@ def test_lines_of_an_unknown_kind_are_passed_over(opened, path):
     with path.open("ab") as file:
         file.write(b'{"kind": "weather", "temperature_c": 21}\n')
     opened.close()
-    assert journal.read(path).complete
+    assert journal.read(path, SCENARIOS).complete
 
 
 @pytest.mark.parametrize(
@@ -250,12 +251,12 @@ def test_what_is_no_journal_says_why(path, content, message):
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(ResultsError, match=rf"r1\.jsonl.*{message}"):
-        journal.read(path)
+        journal.read(path, SCENARIOS)
 
 
 def test_a_missing_journal_is_named(tmp_path):
     with pytest.raises(ResultsError, match=r"none\.jsonl can't be read: No such file"):
-        journal.read(tmp_path / "none.jsonl")
+        journal.read(tmp_path / "none.jsonl", SCENARIOS)
 
 
 def test_a_killed_process_leaves_what_it_measured(tmp_path):
@@ -271,6 +272,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
     run = subprocess.run([sys.executable, "-c", code], check=False)
     assert run.returncode == -signal.SIGKILL
-    contents = journal.read(tmp_path / "r.jsonl")
+    contents = journal.read(tmp_path / "r.jsonl", SCENARIOS)
     assert contents.measurements == (("t[1]", measured(1)),)
     assert not contents.complete

@@ -313,7 +313,7 @@ def test_a_series_becomes_points(file):
         ('"alexnet"', '["alexnet", "vgg16"]', "model and batch_size are lists"),
         ("[10,", '["ten",', "'ten' is neither a figure nor"),
         ('source = "S"', "", "source is missing"),
-        ("[10,", "[10", "can't be read"),
+        ("[10,", "[10", "is not TOML"),
     ],
 )
 def test_a_mistake_in_a_file_is_named(file, old, new, words):

@@ -14,7 +14,7 @@ from benchrack.reports.records import load, newest_run, of_session
 
 
 def rates(results):
-    return [r.measurement.images_per_s.value for r in results.records]
+    return [r.measurement.result.images_per_s.value for r in results.records]
 
 
 def test_a_json_gives_records_and_misses(write_json, make):
@@ -121,10 +121,10 @@ def test_accuracy_of_random_weights_is_dropped_wherever_it_comes_from(write_json
     accuracy = make.shares(top1_drop_points=1.0, reference_top1=0.5)
     measured = make.measured(accuracy=accuracy, trained=False)
     path = write_json("a.json", [measured])
-    read = load([path]).records[0].measurement.accuracy
+    read = load([path]).records[0].measurement.result
     assert read.top1 is read.top5 is read.reference_top1 is read.top1_drop_points is None
-    assert read.agreement == measured.accuracy.agreement
-    assert read.logit_cosine == measured.accuracy.logit_cosine
+    assert read.agreement == measured.result.agreement
+    assert read.logit_cosine == measured.result.logit_cosine
 
 
 def test_a_killed_run_is_read_from_its_journal(write_journal, make):

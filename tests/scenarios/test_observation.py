@@ -9,11 +9,12 @@ from fakes import measurements as made
 from fakes import nvml
 from fakes.power import PowerTrace
 
-from benchrack.energy.metering import Idle, Opened, open_meters
+from benchrack.energy.metering import Idle, Metering, Opened, open_meters
 from benchrack.execution.running import run_case
 from benchrack.machine.surroundings import CpuTimes
 from benchrack.plugins.meters.nvml import benchrack_meters
 from benchrack.records.record import from_record, to_record
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.devices import Device
 
 HOT = 0x40  # hw_thermal_slowdown
@@ -49,15 +50,20 @@ class Lab:
         device = Device(kind="cuda", name=self.card.name, uuid=self.card.uuid)
         engine = dataclasses.replace(lab.ENGINE, device=self.card.name, threads=None)
         tested = lab.backend(**{"clock": self.clock, "engine": engine} | behaviour)
-        self.bench = lab.bench(
+        bench = lab.bench(
             tmp_path, tested, clock=self.clock, device=device, time_limit_s=5, interval=0.2
         )
-        self.bench.progress = self.phases.append
         opened = open_meters(benchrack_meters(), [device], self.clock)
-        self.bench.meters = dataclasses.replace(opened, threaded=False)
         idle = Idle(power_w=40.0, spread_w=1.0, windows=5, window_s=1.0)
-        self.bench.idle = {"accelerator": idle}
-        self.bench.cpu_times, self.bench._pools = self.cpu_times, pools
+        self.bench = dataclasses.replace(
+            bench,
+            progress=self.phases.append,
+            metering=Metering(
+                opened=dataclasses.replace(opened, threaded=False), idle={"accelerator": idle}
+            ),
+            cpu_times=self.cpu_times,
+            data=dataclasses.replace(bench.data, _pools=pools),
+        )
 
     def cpu_times(self):
         """A fifth of two cores' time goes to others."""
@@ -79,7 +85,7 @@ def test_surroundings_and_conditions_are_recorded_beside_every_case(make, scenar
     assert found.power.temperature_max_c == 35
     assert found.power.power_limit_w == 300
     assert found.power.memory_used_peak_gib == pytest.approx(10 / 1024)
-    assert from_record(to_record(found), found.seconds_per_batch) == found
+    assert from_record(to_record(found), found.seconds_per_batch, SCENARIOS) == found
 
 
 def test_a_card_that_throttles_during_accuracy_says_so(make):
@@ -153,7 +159,8 @@ def test_without_meters_there_is_no_power(tmp_path):
 def test_of_latency_too_a_meter_that_may_not_be_read_says_why(tmp_path):
     clock = lab.Clock()
     bench = lab.bench(tmp_path, lab.backend(clock=clock), clock=clock, time_limit_s=1)
-    bench.meters = Opened(absent={"rapl": "root only"}, clock=clock)
+    opened = Opened(absent={"rapl": "root only"}, clock=clock)
+    bench = dataclasses.replace(bench, metering=Metering(opened=opened))
     assert run_case(bench, made.case(scenario="latency")).power.meters_absent == (
         "rapl: root only",
     )

@@ -1,19 +1,20 @@
 """Measuring in step with others: the same code as alone, on clocks of our own."""
 
+import dataclasses
 import threading
 
 import pytest
 from fakes import laboratory as lab
 from fakes import measurements as made
 from fakes.seats import together
-from fakes.settings import make_settings
+from fakes.settings import make_measuring
 
 from benchrack.errors import UnsupportedError
 from benchrack.execution import running
 from benchrack.timing.ranks import ALONE, PeersError, agreed, prepared_by_all
 from benchrack.timing.rounds import measure_rounds, measure_singly, warm_up
 
-QUICK = make_settings(round_s=0.05, interval=0.01, time_limit_s=1.0, warmup_limit_s=1.0)
+QUICK = make_measuring(round_s=0.05, interval=0.01, time_limit_s=1.0, warmup_limit_s=1.0)
 
 
 class Machine:
@@ -36,7 +37,7 @@ class Machine:
 def measured(measure, *speeds, **settings):
     """What each rank's machine measured, and the machines."""
     machines = [Machine(speed) for speed in speeds]
-    chosen = make_settings(QUICK, **settings)
+    chosen = dataclasses.replace(QUICK, **settings)
 
     def run(peers):
         machine = machines[peers.rank]
@@ -221,11 +222,11 @@ def test_throughput_is_that_of_all_at_the_slowests_pace(tmp_path):
         cost = 0.010 * (1 + peers.rank)
         backend = lab.backend(clock=clock, cost=lambda index: cost)
         bench = lab.bench(tmp_path, backend, clock=clock, time_limit_s=1)
-        bench.peers = peers
+        bench = dataclasses.replace(bench, peers=peers)
         return running.measure(bench, made.case(device_count=2))
 
     for measurement, found in together(2, run):
-        assert measurement.images_per_s.value == pytest.approx(400, rel=0.002)
+        assert measurement.result.images_per_s.value == pytest.approx(400, rel=0.002)
         assert len(found.own_seconds_per_batch) == len(measurement.seconds_per_batch)
 
 
@@ -235,8 +236,8 @@ def test_latency_is_each_ones_own_until_they_are_combined(tmp_path):
         cost = 0.010 * (1 + peers.rank)
         backend = lab.backend(clock=clock, cost=lambda index: cost)
         bench = lab.bench(tmp_path, backend, clock=clock, latency_samples=50)
-        bench.peers = peers
+        bench = dataclasses.replace(bench, peers=peers)
         case = made.case(scenario="latency", batch_size=1, device_count=2)
-        return running.measure(bench, case)[0].latency.p50.value
+        return running.measure(bench, case)[0].result.p50.value
 
     assert together(2, run) == [pytest.approx(10), pytest.approx(20)]

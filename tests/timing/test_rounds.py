@@ -5,7 +5,7 @@ import itertools
 import random
 
 import pytest
-from fakes.settings import make_settings
+from fakes.settings import make_measuring
 
 from benchrack.timing.rounds import measure_rounds, measure_singly, warm_up
 
@@ -39,7 +39,7 @@ def noisy(deviation, seed=1, median=0.010):
 
 
 def rounds_of(machine, **settings):
-    settings = make_settings(**settings)
+    settings = make_measuring(**settings)
     return measure_rounds(machine.step, machine.synchronize, settings, machine.clock, 0.010)
 
 
@@ -58,7 +58,7 @@ def test_a_round_holds_enough_batches():
 def test_a_batch_longer_than_a_round_is_a_round():
     machine = Machine(lambda index: 0.2)
     found = measure_rounds(
-        machine.step, machine.synchronize, make_settings(time_limit_s=1), machine.clock, 0.2
+        machine.step, machine.synchronize, make_measuring(time_limit_s=1), machine.clock, 0.2
     )
     assert found.batches_per_round == 1
     assert found.seconds_per_batch == pytest.approx([0.2] * 5)
@@ -105,13 +105,13 @@ def test_garbage_collection_is_put_back_when_a_batch_raises():
         raise RuntimeError("the device is gone")
 
     with pytest.raises(RuntimeError):
-        measure_singly(broken, lambda: None, make_settings(), lambda: 0.0)
+        measure_singly(broken, lambda: None, make_measuring(), lambda: 0.0)
     assert gc.isenabled()
 
 
 def test_warm_up_ends_when_windows_are_steady():
     machine = Machine(steady)
-    found = warm_up(machine.step, machine.synchronize, make_settings(), machine.clock)
+    found = warm_up(machine.step, machine.synchronize, make_measuring(), machine.clock)
     assert found.steady
     assert found.seconds < 1
     assert found.batch_s == pytest.approx(0.010)
@@ -119,7 +119,7 @@ def test_warm_up_ends_when_windows_are_steady():
 
 def test_warm_up_times_the_first_batch_apart():
     machine = Machine(lambda index: 2.0 if index == 0 else 0.010)
-    found = warm_up(machine.step, machine.synchronize, make_settings(), machine.clock)
+    found = warm_up(machine.step, machine.synchronize, make_measuring(), machine.clock)
     assert found.first_batch_s == pytest.approx(2.0)
     assert found.steady
 
@@ -128,7 +128,7 @@ def test_a_window_that_was_held_up_does_not_shorten_the_rounds():
     """Half a second for a batch of the last window is not what a batch takes."""
     machine = Machine(lambda index: 0.5 if index == 48 else 0.010)
     found = warm_up(
-        machine.step, machine.synchronize, make_settings(warmup_limit_s=0.5), machine.clock
+        machine.step, machine.synchronize, make_measuring(warmup_limit_s=0.5), machine.clock
     )
     assert found.seconds == pytest.approx(1.01)
     assert found.batch_s == pytest.approx(0.010)
@@ -137,7 +137,7 @@ def test_a_window_that_was_held_up_does_not_shorten_the_rounds():
 def test_warm_up_sees_a_window_though_the_first_batch_took_all_its_time():
     machine = Machine(lambda index: 5.0 if index == 0 else 0.010)
     found = warm_up(
-        machine.step, machine.synchronize, make_settings(warmup_limit_s=3), machine.clock
+        machine.step, machine.synchronize, make_measuring(warmup_limit_s=3), machine.clock
     )
     assert (found.first_batch_s, found.windows) == (pytest.approx(5.0), 1)
     assert found.batch_s == pytest.approx(0.010)
@@ -147,9 +147,9 @@ def test_warm_up_sees_a_window_though_the_first_batch_took_all_its_time():
 def test_warm_up_tells_how_many_windows_it_needed():
     """Of batches that take two seconds six are enough, and four fit in."""
     machine = Machine(lambda index: 2.0)
-    found = warm_up(machine.step, machine.synchronize, make_settings(), machine.clock)
+    found = warm_up(machine.step, machine.synchronize, make_measuring(), machine.clock)
     assert (found.windows, found.windows_needed, found.steady) == (4, 6, False)
-    longer = make_settings(warmup_limit_s=13.5)
+    longer = make_measuring(warmup_limit_s=13.5)
     found = warm_up(machine.step, machine.synchronize, longer, machine.clock)
     assert (found.windows, found.windows_needed, found.steady) == (6, 6, True)
 
@@ -158,7 +158,7 @@ def test_warm_up_that_never_settles_ends_at_its_limit_and_says_so():
     growing = itertools.count(1)
     machine = Machine(lambda index: 0.010 * 1.02 ** next(growing))
     found = warm_up(
-        machine.step, machine.synchronize, make_settings(warmup_limit_s=3), machine.clock
+        machine.step, machine.synchronize, make_measuring(warmup_limit_s=3), machine.clock
     )
     assert not found.steady
     assert found.seconds >= 3
@@ -167,7 +167,7 @@ def test_warm_up_that_never_settles_ends_at_its_limit_and_says_so():
 def test_warm_up_follows_a_slow_start():
     """A card whose clock ramps up over half a second is warm only after that."""
     machine = Machine(lambda index: max(0.010, 0.030 - 0.0005 * index))
-    found = warm_up(machine.step, machine.synchronize, make_settings(), machine.clock)
+    found = warm_up(machine.step, machine.synchronize, make_measuring(), machine.clock)
     assert found.steady
     assert found.batch_s == pytest.approx(0.010, rel=0.05)
 
@@ -175,7 +175,7 @@ def test_warm_up_follows_a_slow_start():
 def test_single_batches_are_counted_and_each_is_synchronised():
     machine = Machine(steady)
     samples = measure_singly(
-        machine.step, machine.synchronize, make_settings(latency_samples=50), machine.clock
+        machine.step, machine.synchronize, make_measuring(latency_samples=50), machine.clock
     )
     assert samples == pytest.approx([0.010] * 50)
 
@@ -183,6 +183,6 @@ def test_single_batches_are_counted_and_each_is_synchronised():
 def test_single_batches_end_at_the_time_limit_with_at_least_one():
     machine = Machine(lambda index: 4.0)
     samples = measure_singly(
-        machine.step, machine.synchronize, make_settings(time_limit_s=1), machine.clock
+        machine.step, machine.synchronize, make_measuring(time_limit_s=1), machine.clock
     )
     assert samples == pytest.approx([4.0])

@@ -12,7 +12,7 @@ from fakes import measurements as made
 from fakes import nvml
 from fakes.power import PowerTrace
 
-from benchrack.energy.metering import open_meters
+from benchrack.energy.metering import Metering, open_meters
 from benchrack.execution.running import run_case
 from benchrack.hardware.descriptors import built_in
 from benchrack.machine.surroundings import CpuTimes
@@ -105,10 +105,15 @@ def verdict(tmp_path, fake_nvml, pools):
         if macs is not None:
             bench.registry.provided["model"] = {"matrix": model_of(macs)}
         opened = open_meters(benchrack_meters(), [device], clock)
-        bench.meters = dataclasses.replace(
+        opened = dataclasses.replace(
             opened, meters=tuple(map(metered_by, opened.meters)), threaded=False
         )
-        bench.cpu_times, bench._pools = Host(clock, others), pools
+        bench = dataclasses.replace(
+            bench,
+            metering=Metering(opened=opened),
+            cpu_times=Host(clock, others),
+            data=dataclasses.replace(bench.data, _pools=pools),
+        )
         return run_case(bench, made.case(scenario=scenario, backend="tested"))
 
     return measure
@@ -156,7 +161,7 @@ def test_the_clean_control_is_valid(verdict, scenario):
 def test_the_clean_control_was_really_watched(verdict):
     """Valid because everything was looked at, not because nothing was."""
     found = verdict(compute=as_fp32)
-    assert found.images_per_s.value == pytest.approx(400, rel=0.002)
+    assert found.result.images_per_s.value == pytest.approx(400, rel=0.002)
     assert found.power.sm_clock_mhz_median == 1530
     assert found.power.energy_j == pytest.approx(250 * found.power.energy_window_s, rel=0.01)
     assert found.power.energy_window_s >= found.power.energy_window_minimum_s > 0
@@ -176,7 +181,7 @@ def test_a_stall_in_one_round_of_ten(verdict):
 
 def test_stalls_do_not_move_the_median(verdict):
     found = verdict(cost=lambda index: 0.050 if index % 50 == 0 else 0.010)
-    assert found.images_per_s.value == pytest.approx(400, rel=0.002)
+    assert found.result.images_per_s.value == pytest.approx(400, rel=0.002)
 
 
 @pytest.mark.parametrize("scenario", ["throughput", "latency"])
@@ -215,14 +220,14 @@ def test_a_backend_that_returns_before_its_work_is_done(verdict, scenario):
     assert rules(found) == ["unsynchronised"]
     assert found.steadiness.unsynchronised_share > 0.9
     if scenario == "throughput":
-        assert found.images_per_s.value == pytest.approx(4000, rel=0.01)
+        assert found.result.images_per_s.value == pytest.approx(4000, rel=0.01)
 
 
 def test_with_the_copies_inside_its_time_is_the_true_one(verdict):
     """Who fetches every output waits for it, whatever `synchronize` does."""
     found = verdict(settings={"transfer": "include"}, waits=False, launch_s=1e-3)
     assert found.reasons == ()
-    assert found.images_per_s.value == pytest.approx(4 / 0.011, rel=0.002)
+    assert found.result.images_per_s.value == pytest.approx(4 / 0.011, rel=0.002)
 
 
 def test_a_backend_that_computes_only_what_is_fetched(verdict):
@@ -403,7 +408,7 @@ def test_every_threshold_can_be_set(verdict):
 
 
 def test_the_parts_of_a_batch_on_a_card(verdict):
-    found = verdict(scenario="latency", copy_in_s=0.002, launch_s=0.001, copy_out_s=0.0005).latency
+    found = verdict(scenario="latency", copy_in_s=0.002, launch_s=0.001, copy_out_s=0.0005).result
     assert found.copy_in_ms == pytest.approx(2)
     assert found.compute_ms == pytest.approx(11)
     assert found.copy_out_ms == pytest.approx(0.5)
@@ -412,6 +417,6 @@ def test_the_parts_of_a_batch_on_a_card(verdict):
 
 def test_latency_is_metered_apart_from_its_samples(verdict):
     found = verdict(scenario="latency")
-    assert found.latency.samples == pytest.approx(5 / 0.010, abs=1)
+    assert found.result.samples == pytest.approx(5 / 0.010, abs=1)
     assert found.power.energy_window_s >= found.power.energy_window_minimum_s
     assert found.power.average_power_w == pytest.approx(250, rel=0.01)

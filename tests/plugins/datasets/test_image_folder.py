@@ -1,13 +1,13 @@
 """Labelled folders of one's own: shuffled by the seed, and refused where labels would be wrong."""
 
 import pytest
-from fakes.settings import make_settings
+from fakes.settings import make_request
 from PIL import Image
 
 from benchrack.errors import CorruptImageError, DatasetError
 from benchrack.plugins.datasets.image_folder import open_folder
 
-SETTINGS = make_settings(calibration_batches=2, calibration_batch_size=3)
+SETTINGS = make_request(calibration_batches=2, calibration_batch_size=3)
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_classes_are_numbered_by_the_folders_names(tree):
 
 def test_the_order_is_shuffled_by_the_seed(tree):
     def names(seed):
-        split = open_folder(str(tree), make_settings(seed=seed, calibration_batches=0))
+        split = open_folder(str(tree), make_request(seed=seed, calibration_batches=0))
         return [s.name for s in split.measured]
 
     assert names(0) == names(0)
@@ -47,7 +47,7 @@ def test_the_order_is_shuffled_by_the_seed(tree):
 
 def test_a_corrupt_picture_is_found_when_it_is_read(tree):
     (tree / "pear" / "3.png").write_bytes(b"")
-    split = open_folder(str(tree), make_settings(calibration_batches=0))
+    split = open_folder(str(tree), make_request(calibration_batches=0))
     (sample,) = [s for s in split.measured if s.name == "pear/3.png"]
     with pytest.raises(CorruptImageError, match=r"pear.3\.png"):
         sample.read()
@@ -88,4 +88,4 @@ def test_no_missing_folder_no_file_and_not_nothing(tree):
 
 def test_more_to_calibrate_than_there_is_names_the_numbers(tree):
     with pytest.raises(DatasetError, match="has 30 pictures, and 1250 are to calibrate"):
-        open_folder(str(tree), make_settings())
+        open_folder(str(tree), make_request())

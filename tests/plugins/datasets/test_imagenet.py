@@ -5,14 +5,14 @@ import shutil
 
 import numpy as np
 import pytest
-from fakes.settings import make_settings
+from fakes.settings import make_request
 from PIL import Image
 
 from benchrack.errors import CorruptImageError, DatasetError
 from benchrack.plugins.datasets import imagenet_labels
 from benchrack.plugins.datasets.imagenet import open_imagenet
 
-SETTINGS = make_settings(calibration_batches=2, calibration_batch_size=2)
+SETTINGS = make_request(calibration_batches=2, calibration_batch_size=2)
 # 1,000 made-up WordNet ids, sorted; the class of the picture with number n is CLASS[n].
 IDS = [f"n{1_000_000 + 37 * i:08d}" for i in range(1000)]
 CLASS = {1: 65, 2: 970, 3: 230, 4: 809, 5: 516, 6: 57, 7: 334, 8: 0, 9: 999, 10: 65}
@@ -113,7 +113,7 @@ def test_both_layouts_give_the_same_split(flat, classed):
 
 
 def test_nothing_is_set_aside_without_calibration_batches(classed):
-    split = open_imagenet(str(classed), make_settings(calibration_batches=0))
+    split = open_imagenet(str(classed), make_request(calibration_batches=0))
     assert (len(split.calibration), len(split.measured)) == (0, 10)
 
 
@@ -199,7 +199,7 @@ def test_meta_mat_without_scipy_says_what_to_install(flat, monkeypatch):
 def test_fewer_class_folders_are_counted_as_they_are(tmp_path):
     for number, wordnet_id in enumerate(("n02000000", "n01000000", "n03000000")):
         save(tmp_path / "val" / wordnet_id / f"{stem(number)}.JPEG", number)
-    split = open_imagenet(str(tmp_path / "val"), make_settings(calibration_batches=0))
+    split = open_imagenet(str(tmp_path / "val"), make_request(calibration_batches=0))
     assert split.classes == 3
     assert [s.label for s in split.measured] == [1, 0, 2]
 
@@ -207,7 +207,7 @@ def test_fewer_class_folders_are_counted_as_they_are(tmp_path):
 def test_a_list_of_all_classes_numbers_fewer_folders(tmp_path):
     save(tmp_path / "val" / IDS[500] / f"{stem(1)}.JPEG", 1)
     write_mapping(tmp_path)
-    split = open_imagenet(str(tmp_path / "val"), make_settings(calibration_batches=0))
+    split = open_imagenet(str(tmp_path / "val"), make_request(calibration_batches=0))
     assert (split.classes, split.measured[0].label) == (1000, 500)
 
 
@@ -324,4 +324,4 @@ def test_no_folder_at_all_is_refused(tmp_path):
 
 def test_more_to_calibrate_than_there_is_names_the_numbers(classed):
     with pytest.raises(DatasetError, match="has 10 pictures, and 1250 are to calibrate"):
-        open_imagenet(str(classed), make_settings())
+        open_imagenet(str(classed), make_request())

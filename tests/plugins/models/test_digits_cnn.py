@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fakes.settings import make_settings
+from fakes.settings import make_request
 
 from benchrack.cache import Cache
 from benchrack.data import inputs
@@ -31,7 +31,7 @@ def trained(cache):
 
 
 def test_it_reads_digits_that_it_has_not_seen(trained):
-    measured = open_digits(None, make_settings()).measured
+    measured = open_digits(None, make_request()).measured
     images, labels, _ = inputs.read_images(measured, MODEL)
     with torch.inference_mode():
         right = trained.module(torch.from_numpy(images)).argmax(1).numpy() == np.array(labels)

@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from fakes.settings import make_settings
+from fakes.settings import make_request
 
 from benchrack.cache import Cache
 from benchrack.data import inputs
@@ -30,7 +30,7 @@ def loaded(variant, weights="auto", tmp_path=None):
 )
 def test_accuracy_on_the_twenty_photos(variant, parameters, top_1, top_5):
     model = loaded(variant)
-    photos = open_photos(None, make_settings(calibration_batches=0)).measured
+    photos = open_photos(None, make_request(calibration_batches=0)).measured
     images, labels, unreadable = inputs.read_images(photos, MODELS[variant])
     with torch.inference_mode():
         ranked = model.module(torch.from_numpy(images)).numpy().argsort(1)[:, ::-1]

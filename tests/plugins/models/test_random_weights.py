@@ -1,7 +1,7 @@
 """Random weights: outputs that differ between inputs, in FP16's range, the same everywhere."""
 
 import pytest
-from fakes.settings import make_settings
+from fakes.settings import make_request
 
 from benchrack.cache import Cache
 from benchrack.data import inputs
@@ -28,7 +28,7 @@ def googlenet_cache(tmp_path_factory):
 
 def photos(name, count=4):
     pytest.importorskip("foolbox", exc_type=ImportError)
-    found = sample_photos.open_photos(None, make_settings()).measured[:count]
+    found = sample_photos.open_photos(None, make_request()).measured[:count]
     return torch.from_numpy(inputs.read_images(found, MODELS[name])[0])
 
 

@@ -7,7 +7,8 @@ from fakes import laboratory
 from fakes import measurements as made
 
 from benchrack.errors import UnsupportedError
-from benchrack.scenarios.bench import lack, require
+from benchrack.execution.running import run_case
+from benchrack.registry.requirements import lack, require
 from benchrack.vocabulary.devices import Device
 
 CASE = made.case()
@@ -46,7 +47,7 @@ def test_a_case_on_an_old_card_names_the_stack_that_serves_it(tmp_path, device, 
     backend = dataclasses.replace(laboratory.backend(), **NEEDY, remedy=remedy)
     bench = laboratory.bench(tmp_path, backend, device=device)
     with pytest.raises(UnsupportedError, match=rf"^numpy-fp32 needs no_such_module.*: {command}$"):
-        bench.unsupported(CASE)
+        run_case(bench, CASE)
     with pytest.raises(UnsupportedError, match=rf"^numpy-fp32 needs no_such_module.*: {command}$"):
         bench.prepare(CASE)
 
@@ -57,6 +58,7 @@ def test_a_model_is_installed_with_its_framework(tmp_path):
     bench = laboratory.bench(tmp_path, backend, device=OLD)
     model = dataclasses.replace(laboratory.MODEL, **NEEDY)
     provided = {**bench.registry.provided, "model": {"matrix": model}}
-    bench.registry = dataclasses.replace(bench.registry, provided=provided)
+    registry = dataclasses.replace(bench.registry, provided=provided)
+    bench = laboratory.again(bench, registry=registry)
     with pytest.raises(UnsupportedError, match=r"^matrix needs .*: install the old stack$"):
         bench.prepare(CASE)
