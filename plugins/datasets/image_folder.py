@@ -11,19 +11,6 @@ from benchrack.plugins.datasets.pictures import Picture, listed
 NAME = "folder"
 
 
-@hookimpl
-def benchrack_datasets() -> list[Dataset]:
-    return [
-        Dataset(
-            name=NAME,
-            summary="folder:DIR, labelled pictures in one folder a class, shuffled by the seed",
-            open=open_folder,
-            requires=("PIL", "numpy"),
-            extra="pytorch",
-        )
-    ]
-
-
 def open_folder(argument: str | None, request: SplitRequest) -> Split:
     """Classes are numbered from 0 by the folders' names. Raises DatasetError."""
     root = arguments.folder(NAME, argument)
@@ -49,3 +36,10 @@ def open_folder(argument: str | None, request: SplitRequest) -> Split:
     random.Random(request.seed).shuffle(samples)
     name = f"{NAME}:{root.name}"
     return pictures.split(name, samples, len(folders), request.calibration_images)
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    about = "folder:DIR, labelled pictures in one folder a class, shuffled by the seed"
+    needs = ("PIL", "numpy")
+    return [Dataset(name=NAME, summary=about, open=open_folder, requires=needs, extra="pytorch")]

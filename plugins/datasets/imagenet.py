@@ -16,19 +16,6 @@ from benchrack.plugins.datasets.pictures import Picture, listed
 NAME = "imagenet"
 
 
-@hookimpl
-def benchrack_datasets() -> list[Dataset]:
-    return [
-        Dataset(
-            name=NAME,
-            summary="imagenet:DIR, the validation pictures of ILSVRC2012",
-            open=open_imagenet,
-            requires=("PIL", "numpy"),
-            extra="pytorch",
-        )
-    ]
-
-
 def open_imagenet(argument: str | None, request: SplitRequest) -> Split:
     """The first `calibration_batches` × `calibration_batch_size` pictures calibrate, all others are
     measured. Raises DatasetError."""
@@ -99,3 +86,10 @@ def _nothing(folder: Path) -> str:
         f"folders {listed(there)}: --dataset={NAME}:{folder / near}, or, for other classes, "
         "--dataset=folder:DIR"
     )
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    about = "imagenet:DIR, the validation pictures of ILSVRC2012"
+    needs = ("PIL", "numpy")
+    return [Dataset(name=NAME, summary=about, open=open_imagenet, requires=needs, extra="pytorch")]

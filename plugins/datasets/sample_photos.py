@@ -18,18 +18,6 @@ CALIBRATING = 5
 FILE = re.compile(r"imagenet_\d+_(\d+)\.jpg")
 
 
-@hookimpl
-def benchrack_datasets() -> list[Dataset]:
-    return [
-        Dataset(
-            name=NAME,
-            summary="20 labelled photos of ImageNet classes, from the foolbox package",
-            open=open_photos,
-            requires=("foolbox", "PIL", "numpy"),
-        )
-    ]
-
-
 def open_photos(argument: str | None, request: SplitRequest) -> Split:
     """5 photos calibrate and 15 are measured; all 20 with `calibration_batches=0`."""
     arguments.none(NAME, argument)
@@ -45,3 +33,10 @@ def open_photos(argument: str | None, request: SplitRequest) -> Split:
         )
     calibrating = min(CALIBRATING, request.calibration_images)
     return pictures.split(NAME, photos, CLASSES, calibrating)
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    about = "20 labelled photos of ImageNet classes, from the foolbox package"
+    needs = ("foolbox", "PIL", "numpy")
+    return [Dataset(name=NAME, summary=about, open=open_photos, requires=needs)]

@@ -206,10 +206,5 @@ def _handle(library: Any, device: Device) -> Any:
 
 @hookimpl
 def benchrack_meters() -> Iterable[Meter]:
-    return [
-        Meter(
-            name="nvml",
-            summary="power, energy and conditions of NVIDIA cards, as their own sensors tell",
-            open=open_nvml,
-        )
-    ]
+    summary = "power, energy and conditions of NVIDIA cards, as their own sensors tell"
+    return [Meter(name="nvml", summary=summary, open=open_nvml)]

@@ -171,10 +171,5 @@ def _name(folder: Path) -> str:
 
 @hookimpl
 def benchrack_meters() -> Iterable[Meter]:
-    return [
-        Meter(
-            name="rapl",
-            summary="energy of CPU packages and DRAM, as the CPU counts it",
-            open=open_rapl,
-        )
-    ]
+    summary = "energy of CPU packages and DRAM, as the CPU counts it"
+    return [Meter(name="rapl", summary=summary, open=open_rapl)]

@@ -105,10 +105,5 @@ def _nvlink_peers(library: Any, handle: Any) -> str | None:
 
 @hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
-    return [
-        Provenance(
-            name="accelerators",
-            summary="NVIDIA cards: identity, firmware, limits, clocks, PCIe and NVLink, driver",
-            gather=gather,
-        )
-    ]
+    summary = "NVIDIA cards: identity, firmware, limits, clocks, PCIe and NVLink, driver"
+    return [Provenance(name="accelerators", summary=summary, gather=gather)]

@@ -81,10 +81,5 @@ def _asked(checkout: Path, *arguments: str) -> str | None:
 
 @hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
-    return [
-        Provenance(
-            name="call",
-            summary="command line, commit, affinity, environment variables that matter",
-            gather=gather,
-        )
-    ]
+    summary = "command line, commit, affinity, environment variables that matter"
+    return [Provenance(name="call", summary=summary, gather=gather)]

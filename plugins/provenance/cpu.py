@@ -69,10 +69,5 @@ def _turbo(folder: Path) -> bool | None:
 
 @hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
-    return [
-        Provenance(
-            name="cpu",
-            summary="CPU model, instruction sets, cores, NUMA, governor, turbo, microcode",
-            gather=gather,
-        )
-    ]
+    summary = "CPU model, instruction sets, cores, NUMA, governor, turbo, microcode"
+    return [Provenance(name="cpu", summary=summary, gather=gather)]

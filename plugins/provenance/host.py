@@ -88,10 +88,5 @@ def _memory_limits(root: Path) -> Iterator[int | None]:
 
 @hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
-    return [
-        Provenance(
-            name="host",
-            summary="name, firmware, memory, kernel, container, cgroup limits",
-            gather=gather,
-        )
-    ]
+    summary = "name, firmware, memory, kernel, container, cgroup limits"
+    return [Provenance(name="host", summary=summary, gather=gather)]

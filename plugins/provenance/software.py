@@ -50,10 +50,5 @@ def _versions(distributions: Iterable[str]) -> dict[str, str]:
 
 @hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
-    return [
-        Provenance(
-            name="software",
-            summary="versions of Python, frameworks, CUDA, cuDNN and TensorRT as installed",
-            gather=gather,
-        )
-    ]
+    summary = "versions of Python, frameworks, CUDA, cuDNN and TensorRT as installed"
+    return [Provenance(name="software", summary=summary, gather=gather)]
