@@ -20,11 +20,11 @@ DOCTOR = """
 from benchrack.machine import devices
 devices.visible_cards = lambda: ()
 from benchrack.command.doctor import render, run_doctor
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 print(render(run_doctor(load_registry())))
 """
 PLUGINS = """
-from benchrack.registry import load_registry
+from benchrack.registry.registry import load_registry
 load_registry()
 """
 TORCH = """

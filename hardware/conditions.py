@@ -13,12 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
+from benchrack.api import HARMLESS_THROTTLING, Device, Settings, processors, surroundings
 from benchrack.hardware.detection import Card, Machine
-from benchrack.machine import processors
-from benchrack.machine.surroundings import cpu_times, foreign_share, resolution
-from benchrack.verdict.rules import HARMLESS_THROTTLING
-from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.settings import Settings
 
 WATCHED_S = 0.3
 
@@ -66,10 +62,10 @@ def busy(
 ) -> Iterator[str]:
     """Other work on the host, watched for WATCHED_S, beyond what the kernel's clock can't resolve
     in so short a time: the rule `foreign-load`."""
-    before = cpu_times(root)
+    before = surroundings.cpu_times(root)
     wait(WATCHED_S)
-    after = cpu_times(root)
-    share, blur = foreign_share(before, after), resolution(before, after)
+    after = surroundings.cpu_times(root)
+    share, blur = surroundings.foreign_share(before, after), surroundings.resolution(before, after)
     if share is not None and share - (blur or 0.0) > settings.limits.foreign_load:
         yield (
             f"the host is busy with other work, {share:.0%} of its CPU time over {WATCHED_S:g} s: "

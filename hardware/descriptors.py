@@ -15,14 +15,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from benchrack.errors import DescriptorError
-from benchrack.vocabulary.descriptors import (
+from benchrack.api import (
     ACCELERATOR_FIGURES,
     CONFIDENCES,
     SERVER_FIGURES,
     Accelerator,
     Cited,
     Configuration,
+    DescriptorError,
     Server,
 )
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchrack.machine import nvml, processors
-from benchrack.vocabulary.descriptors import Accelerator, Server, match
+from benchrack.api import Accelerator, Server, match, nvml, processors
 
 NVIDIA = "10de"
 

@@ -10,10 +10,9 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from benchrack.api import Device, nvml
 from benchrack.hardware import compatibility
 from benchrack.hardware.compatibility import Framework, InstalledStack
-from benchrack.machine import nvml
-from benchrack.vocabulary.devices import Device
 
 # With Python bindings, or the libraries alone, as Benchrack's extra brings them.
 TENSORRT = (

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchrack import hookimpl
+from benchrack.api import Accelerator, Server, hookimpl
 from benchrack.hardware import descriptors
-from benchrack.vocabulary.descriptors import Accelerator, Server
 
 
 @hookimpl

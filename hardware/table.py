@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from benchrack.vocabulary.descriptors import (
+from benchrack.api import (
     ACCELERATOR_FIGURES,
     SERVER_FIGURES,
     Accelerator,

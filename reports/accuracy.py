@@ -5,20 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from benchrack.reports.layout import (
-    BATCH,
-    EMPTY,
-    Cell,
-    Column,
-    Table,
-    in_order,
-    key_columns,
-    listed,
-    whole,
-)
+from benchrack.reports.layout import EMPTY, Cell, Column, Table, case_keys, listed, ordered, whole
 from benchrack.reports.notes import common_notes
 from benchrack.reports.numbers import percent, percent_bounds
-from benchrack.reports.pooling import Pool, pool
+from benchrack.reports.pooling import Pool
 from benchrack.reports.records import Results
 from benchrack.scenarios.accuracy import Accuracy
 from benchrack.statistics.interval import Interval
@@ -28,7 +18,7 @@ NAMED_FILES = 3
 
 def accuracy_table(results: Results) -> Table | None:
     """None where no accuracy was asked for."""
-    pools = in_order(pool(results, "accuracy"))
+    pools = ordered(results, "accuracy")
     if not pools:
         return None
     columns = [
@@ -39,12 +29,9 @@ def accuracy_table(results: Results) -> Table | None:
         _share("agree", lambda a: a.agreement, bounds=False),
         _number("cosine", lambda a: a.logit_cosine, 5),
     ]
-    keys = key_columns(pools)
-    if len({p.case.batch_size for p in pools}) > 1:
-        keys.append(BATCH)
-    return listed(
-        "Accuracy versus precision", pools, keys, columns, notes=_notes(pools), remarks=_remarks
-    )
+    keys = case_keys(pools)
+    notes = _notes(pools, named=any(key.header == "weights" for key in keys))
+    return listed("Accuracy versus precision", pools, keys, columns, notes=notes, remarks=_remarks)
 
 
 def _accuracy(p: Pool) -> Accuracy | None:
@@ -94,15 +81,16 @@ def _remarks(p: Pool) -> list[str]:
     return remarks
 
 
-def _notes(pools: list[Pool]) -> list[str]:
+def _notes(pools: list[Pool], *, named: bool) -> list[str]:
+    """What the figures are, and of which weights where no column names them."""
     notes = [
         "top-1 [95 % interval], top-5, agree (the same top-1 as FP32): % of N pictures.",
         "drop: FP32's top-1 less this one, in points; cosine: of the logits and FP32's.",
     ]
     used = dict.fromkeys((p.case.model, p.weights) for p in pools if p.weights)
-    if used and not any(column.header == "weights" for column in key_columns(pools)):
-        named = "; ".join(f"{model}: {weights}" for model, weights in used)
-        notes.append(f"Weights: {named}.")
+    if used and not named:
+        weights = "; ".join(f"{model}: {weights}" for model, weights in used)
+        notes.append(f"Weights: {weights}.")
     if any(not s.measurement.preparation.trained for p in pools for s in p.starts):
         notes.append("Untrained weights have no accuracy, only their agreement with FP32.")
     return notes + common_notes(pools)

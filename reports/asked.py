@@ -6,18 +6,17 @@ import math
 from collections.abc import Sequence
 
 from benchrack.reports.layout import (
-    BATCH,
     EMPTY,
     Cell,
     Column,
     Table,
-    in_order,
-    key_columns,
+    case_keys,
+    figure_cell,
     listed,
+    ordered,
 )
 from benchrack.reports.notes import common_notes, single_start_notes
-from benchrack.reports.numbers import figure, half_width
-from benchrack.reports.pooling import Pool, modes_of_starts, over_starts, pool
+from benchrack.reports.pooling import Pool, modes_of_starts, over_starts
 from benchrack.reports.records import Results
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.scenarios import Metric, Scenario
@@ -25,18 +24,15 @@ from benchrack.vocabulary.scenarios import Metric, Scenario
 
 def scenario_table(results: Results, scenario: Scenario) -> Table | None:
     """None where the scenario was not asked for."""
-    pools = in_order(pool(results, scenario.name))
+    pools = ordered(results, scenario.name)
     if not pools:
         return None
     metrics = (scenario.headline, *scenario.metrics)
-    keys = key_columns(pools)
-    if len({p.case.batch_size for p in pools}) > 1:
-        keys.append(BATCH)
     single = single_start_notes(pools) if scenario.starts else []
     return listed(
         f"{scenario.name.replace('_', ' ').capitalize()}: {scenario.question}",
         pools,
-        keys,
+        case_keys(pools),
         [_column(metric) for metric in metrics],
         notes=[*single, *common_notes(pools)],
         remarks=lambda p: _remarks(p, scenario.headline),
@@ -46,10 +42,7 @@ def scenario_table(results: Results, scenario: Scenario) -> Table | None:
 def _column(metric: Metric) -> Column:
     def cell(p: Pool) -> Cell:
         found = _intervals(p, metric)
-        if not found:
-            return EMPTY
-        pooled = over_starts(found)
-        return Cell(text=figure(pooled.value), spread=half_width(pooled), value=pooled.value)
+        return figure_cell(over_starts(found)) if found else EMPTY
 
     return Column(header=metric.header, cell=cell)
 

@@ -13,17 +13,17 @@ from typing import Literal
 
 from benchrack.reports.latency import percentile_of
 from benchrack.reports.layout import (
-    BATCH,
     EMPTY,
     Cell,
     Footnotes,
     Table,
+    case_keys,
+    figure_cell,
     in_order,
-    key_columns,
     words,
 )
 from benchrack.reports.notes import common_notes
-from benchrack.reports.numbers import figure, half_width, percent
+from benchrack.reports.numbers import percent
 from benchrack.reports.pooling import Pool, over_starts, pool, rates_of
 from benchrack.reports.power import RATE
 from benchrack.reports.published import Point, built_in
@@ -116,7 +116,7 @@ def _latencies(points: Sequence[Point]) -> list[Figure]:
             found = percentile_of(p, of)
             if found is None:
                 return EMPTY
-            return Cell(text=figure(found.value), spread=half_width(found), value=found.value)
+            return figure_cell(found)
 
         return cell
 
@@ -202,7 +202,7 @@ def _table(title: str, pools: Sequence[Pool], figures: Sequence[Figure]) -> Tabl
         return None
     footnotes = Footnotes()
     shown = list({id(p): p for p, _, _, _ in rows}.values())
-    keys = [*key_columns(shown), BATCH]
+    keys = case_keys(shown, batch=True)
     several = len({f.name for _, f, _, _ in rows}) > 1
     return Table(
         title=f"{title} beside published" + ("" if several else f", {rows[0][1].name}"),

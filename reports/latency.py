@@ -7,19 +7,19 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from benchrack.reports.layout import (
-    BATCH,
     EMPTY,
     Cell,
     Column,
     Table,
-    in_order,
-    key_columns,
+    case_keys,
+    figure_cell,
     listed,
+    ordered,
     whole,
 )
 from benchrack.reports.notes import common_notes, single_start_notes
-from benchrack.reports.numbers import figure, half_width
-from benchrack.reports.pooling import Pool, modes_of_starts, over_starts, pool
+from benchrack.reports.numbers import figure
+from benchrack.reports.pooling import Pool, modes_of_starts, over_starts
 from benchrack.reports.records import Results
 from benchrack.scenarios.latency import Latency
 from benchrack.statistics.interval import Interval
@@ -27,7 +27,7 @@ from benchrack.statistics.interval import Interval
 
 def latency_table(results: Results) -> Table | None:
     """None where no latency was asked for."""
-    pools = in_order(pool(results, "latency"))
+    pools = ordered(results, "latency")
     if not pools:
         return None
     columns = [
@@ -46,7 +46,7 @@ def latency_table(results: Results) -> Table | None:
         *single_start_notes(pools),
         *common_notes(pools),
     ]
-    keys = [*key_columns(pools), BATCH]
+    keys = case_keys(pools, batch=True)
     return listed("Latency, ms a batch", pools, keys, columns, notes=notes, remarks=_remarks)
 
 
@@ -58,9 +58,7 @@ def _latencies(p: Pool) -> list[Latency]:
 def _percentile(header: str, of: Callable[[Latency], Interval | None]) -> Column:
     def cell(p: Pool) -> Cell:
         pooled = percentile_of(p, of)
-        if pooled is None:
-            return EMPTY
-        return Cell(text=figure(pooled.value), spread=half_width(pooled), value=pooled.value)
+        return EMPTY if pooled is None else figure_cell(pooled)
 
     return Column(header=header, cell=cell)
 

@@ -6,8 +6,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from benchrack.reports import pooling
+from benchrack.reports.numbers import figure, half_width
 from benchrack.reports.pooling import Pool
-from benchrack.reports.records import Miss
+from benchrack.reports.records import Miss, Results
+from benchrack.statistics.interval import Interval
 
 MISSED = {
     "unsupported": "n/a",
@@ -187,6 +190,12 @@ def _axis(name: str) -> Column:
     )
 
 
+def case_keys(pools: Sequence[Pool], *, batch: bool = False) -> list[Column]:
+    """The key columns and the batch: where there is more than one, or always (`batch`)."""
+    several = len({p.case.batch_size for p in pools}) > 1
+    return [*key_columns(pools), *([BATCH] if batch or several else [])]
+
+
 def engine_name(pool: Pool) -> str:
     return pool.engine.name if pool.engine else ""
 
@@ -219,10 +228,20 @@ def _ranks(names: Iterable[str]) -> dict[str, int]:
     return {name: i for i, name in enumerate(dict.fromkeys(names))}
 
 
+def ordered(results: Results, scenario: str) -> list[Pool]:
+    """The cases of a scenario, in order."""
+    return in_order(pooling.pool(results, scenario))
+
+
 def missed(pool: Pool, notes: tuple[int, ...]) -> Cell:
     """The cell of a case that gave no measurement."""
     status = pool.misses[-1].outcome.status
     return Cell(text=MISSED.get(status, status), value=status, notes=notes)
+
+
+def figure_cell(found: Interval, sign: str = "±") -> Cell:
+    """A figure with the half width of its interval."""
+    return Cell(text=figure(found.value), spread=half_width(found, sign), value=found.value)
 
 
 BATCH = Column(header="batch", cell=lambda p: whole(p.case.batch_size))

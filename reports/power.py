@@ -7,19 +7,18 @@ import math
 from collections.abc import Callable, Sequence
 
 from benchrack.reports.layout import (
-    BATCH,
     EMPTY,
     Cell,
     Column,
     Footnotes,
     Table,
+    case_keys,
+    figure_cell,
     in_order,
-    key_columns,
     listed,
 )
 from benchrack.reports.matrix import by_batch
 from benchrack.reports.notes import common_notes
-from benchrack.reports.numbers import figure, half_width
 from benchrack.reports.pooling import Pool, over_starts, pool, rates_of, sign_of
 from benchrack.reports.records import Record, Results
 from benchrack.statistics.interval import Interval
@@ -34,39 +33,25 @@ def power_table(results: Results) -> Table | None:
     pools = in_order(p for p in pool(results, "throughput") if p.starts)
     columns = [
         column("% of peak", lambda m: None if m.share_of_peak is None else 100 * m.share_of_peak),
-        column("power W", of_power(lambda power: power.average_power_w), energy=True),
+        column("power W", of_power(lambda p: p.average_power_w), energy=True),
         column(
-            "idle W",
-            of_power(lambda power: power.idle_power_w),
-            of_power(lambda power: power.idle_power_spread_w),
+            "idle W", of_power(lambda p: p.idle_power_w), of_power(lambda p: p.idle_power_spread_w)
         ),
-        column(
-            "J/image",
-            of_power(lambda power: power.energy_per_image_j),
-            _uncertainty_j,
-            energy=True,
-        ),
+        column("J/image", of_power(lambda p: p.energy_per_image_j), _uncertainty_j, energy=True),
         column("images/s/W", PER_WATT, energy=True),
         column("above idle", PER_WATT_ABOVE_IDLE, energy=True),
         column(
-            "system W",
-            of_power(lambda power: power.system_power_w),
-            _system_uncertainty_w,
-            energy=True,
+            "system W", of_power(lambda p: p.system_power_w), _system_uncertainty_w, energy=True
         ),
         column(
             "system idle W",
-            of_power(lambda power: power.system_idle_power_w),
-            of_power(lambda power: power.system_idle_power_spread_w),
+            of_power(lambda p: p.system_idle_power_w),
+            of_power(lambda p: p.system_idle_power_spread_w),
         ),
-        column(
-            "system images/s/W",
-            of_power(lambda power: power.system_images_per_s_per_w),
-            energy=True,
-        ),
+        column("system images/s/W", of_power(lambda p: p.system_images_per_s_per_w), energy=True),
         column(
             "system above idle",
-            of_power(lambda power: power.system_images_per_s_per_w_above_idle),
+            of_power(lambda p: p.system_images_per_s_per_w_above_idle),
             energy=True,
         ),
         MEMORY,
@@ -77,11 +62,10 @@ def power_table(results: Results) -> Table | None:
     shown = {c.header for c in columns if any(not c.cell(p).empty for p in pools)}
     if shown == {"memory GiB"}:
         return _memory_table(pools)
-    keys = [*key_columns(pools), BATCH]
     return listed(
         _title(shown),
         pools,
-        keys,
+        case_keys(pools, batch=True),
         [RATE, *columns],
         notes=[*_notes(shown), *common_notes(pools, energy=True)],
         remarks=_remarks,
@@ -103,10 +87,7 @@ def _rate(p: Pool) -> Cell:
     rates = rates_of(p.starts)
     if not rates:
         return EMPTY
-    rate = over_starts(rates)
-    return Cell(
-        text=figure(rate.value), spread=half_width(rate, sign_of(p.starts)), value=rate.value
-    )
+    return figure_cell(over_starts(rates), sign_of(p.starts))
 
 
 RATE = Column(header="images/s", cell=_rate)
@@ -125,8 +106,8 @@ def of_power(of: Callable[[Power], float | None]) -> Figure:
     return lambda measurement: of(measurement.power) if measurement.power else None
 
 
-PER_WATT = of_power(lambda power: power.images_per_s_per_w)
-PER_WATT_ABOVE_IDLE = of_power(lambda power: power.images_per_s_per_w_above_idle)
+PER_WATT = of_power(lambda p: p.images_per_s_per_w)
+PER_WATT_ABOVE_IDLE = of_power(lambda p: p.images_per_s_per_w_above_idle)
 
 
 def _uncertainty_j(measurement: Measurement) -> float | None:
@@ -176,7 +157,7 @@ def column(
         stated = Interval(value=median)
         if half is not None:
             stated = Interval(value=median, low=median - half, high=median + half)
-        return Cell(text=figure(median), spread=half_width(stated), value=median)
+        return figure_cell(stated)
 
     return Column(header=header, cell=cell, energy=energy)
 

@@ -23,3 +23,19 @@ def fake_nvml(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
         return module
 
     return install
+
+
+@pytest.fixture
+def suite_run(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Any]:
+    """`suite_run(plugins, throughput={…})` is a run of pytest on fakes in a folder of its own; see
+    fakes/suites.py. Only for modules that have the plugin `pytester`."""
+    from fakes import suites
+
+    def prepared(plugins: str, **scenarios: dict[str, Any]) -> suites.SuiteRun:
+        pytester = request.getfixturevalue("pytester")
+        monkeypatch.setenv("BENCHRACK_CACHE_DIR", str(pytester.path / "cache"))
+        return suites.SuiteRun(pytester, plugins, **scenarios)
+
+    return prepared

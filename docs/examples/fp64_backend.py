@@ -2,8 +2,7 @@
 
 import torch
 
-from benchrack import hookimpl
-from benchrack.vocabulary.backends import Backend, Engine
+from benchrack.api import Backend, Engine, hookimpl
 
 
 class Session:

@@ -1,8 +1,6 @@
 """A backend in numpy alone, for models that are a plain chain of layers."""
 
-from benchrack import hookimpl
-from benchrack.errors import UnsupportedError
-from benchrack.vocabulary.backends import Backend, Engine
+from benchrack.api import Backend, Engine, UnsupportedError, hookimpl
 
 
 class NumpySession:

@@ -11,11 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchrack.errors import UnsupportedError
-from benchrack.machine.processors import INTEGER_DOT_PRODUCT, instruction_sets
-from benchrack.vocabulary.backends import PrepareRequest
-from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.models import LoadedModel
+from benchrack.api import Device, LoadedModel, PrepareRequest, UnsupportedError, processors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,10 +48,10 @@ def scheme_for(device: Device) -> Scheme:
     """
     if device.kind == "cuda":
         return Scheme(activations="s8", for_tensorrt=True)
-    flags = instruction_sets()
+    flags = processors.instruction_sets()
     if "sse2" not in flags:
         return Scheme(activations="s8")
-    return Scheme(activations="u8", reduce_range=not flags & set(INTEGER_DOT_PRODUCT))
+    return Scheme(activations="u8", reduce_range=not flags & set(processors.INTEGER_DOT_PRODUCT))
 
 
 def exported(request: PrepareRequest, loaded: LoadedModel) -> Path:

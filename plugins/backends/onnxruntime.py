@@ -9,9 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchrack import hookimpl
-from benchrack.errors import OutOfMemoryError, UnsupportedError
-from benchrack.machine.processors import HALF_PRECISION, INTEGER_DOT_PRODUCT, strongest
+from benchrack.api import (
+    Backend,
+    Device,
+    Engine,
+    LoadedModel,
+    OutOfMemoryError,
+    PrepareRequest,
+    UnsupportedError,
+    hookimpl,
+    processors,
+)
 from benchrack.plugins.backends import onnx_graphs, onnxruntime_libraries, tensorrt_engines
 from benchrack.plugins.backends.cuda_libraries import loaded_versions
 from benchrack.plugins.backends.onnxruntime_profile import Profile, read_profile
@@ -25,9 +33,6 @@ from benchrack.plugins.backends.onnxruntime_support import (
     runs_as,
     unsupported,
 )
-from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest
-from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.models import LoadedModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,14 +152,15 @@ def _engine(runtime: Any, profile: Profile, request: PrepareRequest, precision: 
     if wanted == TENSORRT:  # inside an engine kernels are TensorRT's own; it was told INT8
         computed = profile.compute_nodes("engine")
     total = profile.compute_nodes()
-    flags = {"int8": INTEGER_DOT_PRODUCT, "fp16": HALF_PRECISION}.get(precision, ())
+    fast = {"int8": processors.INTEGER_DOT_PRODUCT, "fp16": processors.HALF_PRECISION}
+    flags = (*fast.get(precision, ()), "avx512f", "avx2", "asimd")
     return Engine(
         name=f"ONNX Runtime {runtime.get_providers()[0]}",
         version=onnxruntime.__version__,
         device="cpu" if on_cpu else request.device.name or str(request.device),
         precision=precision if computed == total else _mixture(profile),
         threads=request.threads if on_cpu else None,
-        instruction_set=strongest((*flags, "avx512f", "avx2", "asimd")) if on_cpu else None,
+        instruction_set=processors.strongest(flags) if on_cpu else None,
         compute_nodes=total,
         low_precision_nodes=computed,
         provider_share=profile.provider_share,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchrack.errors import ResultsError
+from benchrack.api import ResultsError
 
 COMPUTE = ("Conv", "Gemm", "MatMul")
 ARITHMETIC = {

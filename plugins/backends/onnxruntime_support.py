@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, metadata, version
 
+from benchrack.api import Device, processors
 from benchrack.hardware.compatibility import tensorrt_for
 from benchrack.hardware.installed import remedy_on, unsupported_on
-from benchrack.machine.processors import INTEGER_DOT_PRODUCT, instruction_sets, strongest
 from benchrack.plugins.backends import onnxruntime_libraries
-from benchrack.vocabulary.devices import Device
 
 CPU, CUDA, TENSORRT = (f"{p}ExecutionProvider" for p in ("CPU", "CUDA", "Tensorrt"))
 GPU = "onnxruntime-gpu"
@@ -43,7 +42,7 @@ def runs_as(device: Device, precision: str) -> str:
         some = "FP16 where it has kernels, else in " if _has_half_kernels() else ""
         return f"{CPU}, computes in {some}FP32 between casts from and to FP16"
     if precision == "int8":
-        fast = strongest(INTEGER_DOT_PRODUCT)
+        fast = processors.strongest(processors.INTEGER_DOT_PRODUCT)
         return f"{CPU}, computes in INT8 {f'by {fast}' if fast else 'without integer dot products'}"
     return f"{CPU}, computes in {precision.upper()}"
 
@@ -105,7 +104,7 @@ def _where_from(lost: Sequence[str], device: Device, precision: str) -> str:
 def _has_half_kernels() -> bool:
     """The CPU provider has some for Arm, none for x86, whatever its instruction sets: on one with
     avx512_fp16, versions 1.22 and 1.31 computed every convolution in FP32."""
-    return bool({"asimdhp", "fphp"} & instruction_sets())
+    return bool({"asimdhp", "fphp"} & processors.instruction_sets())
 
 
 def _installed() -> list[str]:

@@ -9,14 +9,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from benchrack import hookimpl
-from benchrack.errors import OutOfMemoryError, UnsupportedError
+from benchrack.api import (
+    Backend,
+    Device,
+    Engine,
+    LoadedModel,
+    OutOfMemoryError,
+    PrepareRequest,
+    UnsupportedError,
+    hookimpl,
+    processors,
+)
 from benchrack.hardware.installed import remedy_on, unsupported_on
-from benchrack.machine.processors import instruction_sets
 from benchrack.plugins.backends.cuda_libraries import loaded_versions
-from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest
-from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.models import LoadedModel
 
 if TYPE_CHECKING:
     import numpy as np
@@ -227,7 +232,7 @@ def _rounding() -> str | None:
 
 
 def _computes_on_cpu(precision: str) -> bool:
-    flags = instruction_sets()
+    flags = processors.instruction_sets()
     native = {
         "fp16": {"avx512_fp16", "amx_fp16", "asimdhp"},
         "bf16": {"avx512_bf16", "amx_bf16", "bf16"},
@@ -240,7 +245,7 @@ def _instruction_set(precision: str) -> str:
 
     level = torch.backends.cpu.get_cpu_capability()
     suffix = {"fp16": ("amx_fp16", "avx512_fp16"), "bf16": ("amx_bf16", "avx512_bf16")}
-    extra = [flag for flag in suffix.get(precision, ()) if flag in instruction_sets()]
+    extra = [flag for flag in suffix.get(precision, ()) if flag in processors.instruction_sets()]
     return " ".join([level, *extra])
 
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from benchrack.api import PrepareRequest
 from benchrack.plugins.backends import onnx_graphs
 from benchrack.plugins.backends.cuda_libraries import loaded_versions
-from benchrack.vocabulary.backends import PrepareRequest
 
 Options = dict[str, str]
 

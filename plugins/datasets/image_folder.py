@@ -4,26 +4,11 @@ from __future__ import annotations
 
 import random
 
-from benchrack import hookimpl
-from benchrack.errors import DatasetError
+from benchrack.api import Dataset, DatasetError, Split, SplitRequest, hookimpl
 from benchrack.plugins.datasets import arguments, pictures
 from benchrack.plugins.datasets.pictures import Picture, listed
-from benchrack.vocabulary.datasets import Dataset, Split, SplitRequest
 
 NAME = "folder"
-
-
-@hookimpl
-def benchrack_datasets() -> list[Dataset]:
-    return [
-        Dataset(
-            name=NAME,
-            summary="folder:DIR, labelled pictures in one folder a class, shuffled by the seed",
-            open=open_folder,
-            requires=("PIL", "numpy"),
-            extra="pytorch",
-        )
-    ]
 
 
 def open_folder(argument: str | None, request: SplitRequest) -> Split:
@@ -49,5 +34,12 @@ def open_folder(argument: str | None, request: SplitRequest) -> Split:
         for file in files
     ]
     random.Random(request.seed).shuffle(samples)
-    calibrating = request.calibration_images
-    return pictures.split(f"{NAME}:{root.name}", samples, len(folders), calibrating)
+    name = f"{NAME}:{root.name}"
+    return pictures.split(name, samples, len(folders), request.calibration_images)
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    about = "folder:DIR, labelled pictures in one folder a class, shuffled by the seed"
+    needs = ("PIL", "numpy")
+    return [Dataset(name=NAME, summary=about, open=open_folder, requires=needs, extra="pytorch")]

@@ -8,27 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchrack import hookimpl
-from benchrack.errors import DatasetError
+from benchrack.api import Dataset, DatasetError, Split, SplitRequest, hookimpl
 from benchrack.plugins.datasets import arguments, imagenet_labels, pictures
 from benchrack.plugins.datasets.imagenet_labels import WORDNET_ID
 from benchrack.plugins.datasets.pictures import Picture, listed
-from benchrack.vocabulary.datasets import Dataset, Split, SplitRequest
 
 NAME = "imagenet"
-
-
-@hookimpl
-def benchrack_datasets() -> list[Dataset]:
-    return [
-        Dataset(
-            name=NAME,
-            summary="imagenet:DIR, the validation pictures of ILSVRC2012",
-            open=open_imagenet,
-            requires=("PIL", "numpy"),
-            extra="pytorch",
-        )
-    ]
 
 
 def open_imagenet(argument: str | None, request: SplitRequest) -> Split:
@@ -53,8 +38,7 @@ def open_imagenet(argument: str | None, request: SplitRequest) -> Split:
     else:
         raise DatasetError(_nothing(folder))
     found.sort(key=lambda picture: (picture.name, picture.path))
-    calibrating = request.calibration_images
-    return pictures.split(NAME, found, classes, calibrating)
+    return pictures.split(NAME, found, classes, request.calibration_images)
 
 
 def _from_class_folders(folder: Path, class_folders: list[Path]) -> tuple[list[Picture], int]:
@@ -102,3 +86,10 @@ def _nothing(folder: Path) -> str:
         f"folders {listed(there)}: --dataset={NAME}:{folder / near}, or, for other classes, "
         "--dataset=folder:DIR"
     )
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    about = "imagenet:DIR, the validation pictures of ILSVRC2012"
+    needs = ("PIL", "numpy")
+    return [Dataset(name=NAME, summary=about, open=open_imagenet, requires=needs, extra="pytorch")]

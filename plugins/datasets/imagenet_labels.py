@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchrack.errors import DatasetError
+from benchrack.api import DatasetError
 from benchrack.plugins.datasets import pictures
 from benchrack.plugins.datasets.pictures import listed
 

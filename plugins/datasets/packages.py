@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchrack.errors import DatasetError
+from benchrack.api import DatasetError
 
 
 def folder(package: str) -> Path:

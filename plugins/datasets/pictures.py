@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchrack.errors import CorruptImageError, DatasetError
-from benchrack.vocabulary.datasets import Sample, Split
+from benchrack.api import CorruptImageError, DatasetError, Sample, Split
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,12 +95,19 @@ def split(name: str, pictures: Sequence[Picture], classes: int, calibrating: int
     samples = [
         Sample(name=p.name, label=p.label, read=functools.partial(read, p.path)) for p in pictures
     ]
+    return parted(name, samples, classes, calibrating, _digest(pictures, calibrating))
+
+
+def parted(
+    name: str, samples: Sequence[Sample], classes: int | None, calibrating: int, digest: str
+) -> Split:
+    """The first samples, so many as that, calibrate; all others are measured."""
     return Split(
         name=name,
         classes=classes,
         calibration=samples[:calibrating],
         measured=samples[calibrating:],
-        digest=_digest(pictures, calibrating),
+        digest=digest,
     )
 
 

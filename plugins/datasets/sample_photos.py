@@ -7,29 +7,15 @@ from __future__ import annotations
 
 import re
 
-from benchrack import hookimpl
-from benchrack.errors import DatasetError
+from benchrack.api import Dataset, DatasetError, Split, SplitRequest, hookimpl
 from benchrack.plugins.datasets import arguments, packages, pictures
 from benchrack.plugins.datasets.pictures import Picture
-from benchrack.vocabulary.datasets import Dataset, Split, SplitRequest
 
 NAME = "sample-photos"
 CLASSES = 1000
 CALIBRATING = 5
 # imagenet_<number>_<class>.jpg; the class is the index among ImageNet-1k's
 FILE = re.compile(r"imagenet_\d+_(\d+)\.jpg")
-
-
-@hookimpl
-def benchrack_datasets() -> list[Dataset]:
-    return [
-        Dataset(
-            name=NAME,
-            summary="20 labelled photos of ImageNet classes, from the foolbox package",
-            open=open_photos,
-            requires=("foolbox", "PIL", "numpy"),
-        )
-    ]
 
 
 def open_photos(argument: str | None, request: SplitRequest) -> Split:
@@ -45,5 +31,12 @@ def open_photos(argument: str | None, request: SplitRequest) -> Split:
         raise DatasetError(
             f"this version of foolbox carries no photos in {data}: pip install 'foolbox>=3.3.4'"
         )
-    asked = request.calibration_images
-    return pictures.split(NAME, photos, CLASSES, min(CALIBRATING, asked))
+    calibrating = min(CALIBRATING, request.calibration_images)
+    return pictures.split(NAME, photos, CLASSES, calibrating)
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    about = "20 labelled photos of ImageNet classes, from the foolbox package"
+    needs = ("foolbox", "PIL", "numpy")
+    return [Dataset(name=NAME, summary=about, open=open_photos, requires=needs)]

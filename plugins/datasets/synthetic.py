@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
-from benchrack import hookimpl
-from benchrack.plugins.datasets import arguments
-from benchrack.vocabulary.datasets import Dataset, Sample, Split, SplitRequest
+from benchrack.api import Dataset, Sample, Split, SplitRequest, hookimpl
+from benchrack.plugins.datasets import arguments, pictures
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,31 +19,13 @@ SIDE = 256
 MEASURED = 50_000  # as many as ImageNet has to validate
 
 
-@hookimpl
-def benchrack_datasets() -> list[Dataset]:
-    return [
-        Dataset(
-            name=NAME,
-            summary="seeded random pictures, all different, without labels",
-            open=open_synthetic,
-            requires=("numpy", "PIL"),
-            extra="pytorch",
-        )
-    ]
-
-
 def open_synthetic(argument: str | None, request: SplitRequest) -> Split:
     """50,000 pictures are measured, others calibrate. They are drawn from the run's seed."""
     arguments.none(NAME, argument)
     calibrating = request.calibration_images
     samples = RandomPictures(request.seed, range(calibrating + MEASURED))
-    return Split(
-        name=NAME,
-        classes=None,
-        calibration=samples[:calibrating],
-        measured=samples[calibrating:],
-        digest=hashlib.sha256(f"{NAME} {request.seed} {calibrating}".encode()).hexdigest(),
-    )
+    digest = hashlib.sha256(f"{NAME} {request.seed} {calibrating}".encode()).hexdigest()
+    return pictures.parted(NAME, samples, None, calibrating, digest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +55,10 @@ def _draw(seed: int, number: int) -> np.ndarray:
 
     rng = np.random.default_rng([seed, number])
     return rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+
+
+@hookimpl
+def benchrack_datasets() -> list[Dataset]:
+    about = "seeded random pictures, all different, without labels"
+    needs = ("numpy", "PIL")
+    return [Dataset(name=NAME, summary=about, open=open_synthetic, requires=needs, extra="pytorch")]

@@ -13,21 +13,22 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-import benchrack
-from benchrack.energy.integrals import Tick, total
-from benchrack.errors import UnsupportedError
-from benchrack.machine import nvml
-from benchrack.plugins.meters.nvml_card import Card
-from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.meters import (
+from benchrack.api import (
     Conditions,
+    Device,
     Meter,
     Method,
     Reading,
+    Tick,
     Trace,
+    UnsupportedError,
     WaitableClock,
+    hookimpl,
+    integrals,
     minimum_window_s,
+    nvml,
 )
+from benchrack.plugins.meters.nvml_card import Card
 
 # Twenty samples a second where they make the energy, ten where they accompany a counter.
 SAMPLED_PERIOD_S = 0.05
@@ -108,14 +109,14 @@ class NvmlMeter:
             devices=self.devices,
             method=self.method,
             window_s=window_s,
-            energy_j=total([r.energy_j for r in results]),
-            uncertainty_j=total([r.uncertainty_j for r in results]),
+            energy_j=integrals.total([r.energy_j for r in results]),
+            uncertainty_j=integrals.total([r.uncertainty_j for r in results]),
             sampling_period_s=window_s / (samples - 1) if samples > 1 else None,
             sensor_period_s=self.sensor_period_s,
             sensor_period_observed=all(card.observed for card in self.cards),
             minimum_window_s=minimum_window_s(self),
             energy_by_device_j=tuple(r.energy_j for r in results),
-            sampled_energy_j=total([r.sampled_energy_j for r in results]),
+            sampled_energy_j=integrals.total([r.sampled_energy_j for r in results]),
             faults=tuple(fault for card in self.cards for fault in card.faults()),
             traces=tuple(
                 Trace(times_s=tuple(t - start_s for t in c.times_s), power_w=tuple(c.power_w))
@@ -203,12 +204,7 @@ def _handle(library: Any, device: Device) -> Any:
     return library.nvmlDeviceGetHandleByIndex(device.index)
 
 
-@benchrack.hookimpl
+@hookimpl
 def benchrack_meters() -> Iterable[Meter]:
-    return [
-        Meter(
-            name="nvml",
-            summary="power, energy and conditions of NVIDIA cards, as their own sensors tell",
-            open=open_nvml,
-        )
-    ]
+    summary = "power, energy and conditions of NVIDIA cards, as their own sensors tell"
+    return [Meter(name="nvml", summary=summary, open=open_nvml)]

@@ -15,12 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from benchrack.energy import integrals
-from benchrack.energy.integrals import Tick
-from benchrack.errors import UnsupportedError
-from benchrack.machine import nvml
-from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.meters import Method, WaitableClock
+from benchrack.api import Device, Method, Tick, UnsupportedError, WaitableClock, integrals, nvml
 
 # Clocks, temperature, memory, … with every fifth sample: seven more calls, and they change slowly.
 CONDITIONS_EVERY = 5

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import benchrack
-from benchrack.energy import integrals
-from benchrack.errors import UnsupportedError
-from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.meters import (
+from benchrack.api import (
+    Device,
     Domain,
     Meter,
     Method,
     Reading,
+    UnsupportedError,
     WaitableClock,
+    hookimpl,
+    integrals,
     minimum_window_s,
 )
 
@@ -169,12 +169,7 @@ def _name(folder: Path) -> str:
         return ""
 
 
-@benchrack.hookimpl
+@hookimpl
 def benchrack_meters() -> Iterable[Meter]:
-    return [
-        Meter(
-            name="rapl",
-            summary="energy of CPU packages and DRAM, as the CPU counts it",
-            open=open_rapl,
-        )
-    ]
+    summary = "energy of CPU packages and DRAM, as the CPU counts it"
+    return [Meter(name="rapl", summary=summary, open=open_rapl)]

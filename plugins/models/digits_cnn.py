@@ -11,16 +11,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchrack import hookimpl
+from benchrack.api import Cache, Model, Preprocessing, hookimpl
 from benchrack.plugins.datasets import digits
 from benchrack.plugins.models import random_weights, threads, weights
 from benchrack.plugins.models.weights import Network, Weights
-from benchrack.vocabulary.models import Model, Preprocessing
 
 if TYPE_CHECKING:
     import torch
-
-    from benchrack.cache import Cache
 
 NAME = "digits-cnn"
 INPUT_SHAPE = (1, digits.SIDE, digits.SIDE)

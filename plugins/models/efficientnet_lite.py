@@ -12,16 +12,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchrack import hookimpl
-from benchrack.errors import WeightsError
+from benchrack.api import Cache, Model, Preprocessing, WeightsError, hookimpl
 from benchrack.plugins.models import weights
 from benchrack.plugins.models.weights import Network, Weights
-from benchrack.vocabulary.models import Model, Preprocessing
 
 if TYPE_CHECKING:
     import torch
-
-    from benchrack.cache import Cache
 
 ARCHITECTURE = "efficientnet_lite_pytorch"
 SIDES = {0: 224, 1: 240, 2: 260}

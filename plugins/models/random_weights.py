@@ -25,14 +25,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchrack.api import Cache
 from benchrack.plugins.models import threads
 from benchrack.plugins.models.weights import Network, Weights, digest, read_state
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
-
-    from benchrack.cache import Cache
 
 RECIPE = 1
 SEED = 0

@@ -9,11 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
-from benchrack import hookimpl
-from benchrack.errors import WeightsError
+from benchrack.api import Model, Preprocessing, WeightsError, hookimpl
 from benchrack.plugins.models import weights
 from benchrack.plugins.models.weights import Network, Weights
-from benchrack.vocabulary.models import Model, Preprocessing
 
 if TYPE_CHECKING:
     import torch

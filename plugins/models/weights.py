@@ -11,14 +11,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchrack.errors import WeightsError
-from benchrack.machine.memory import ran_out
-from benchrack.vocabulary.models import LoadedModel, Preprocessing
+from benchrack.api import Cache, LoadedModel, Preprocessing, WeightsError, ran_out
 
 if TYPE_CHECKING:
     import torch
-
-    from benchrack.cache import Cache
 
 SUFFIXES = (".pth", ".pt", ".safetensors")
 SHOWN = 4  # names in an error message

@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-import benchrack
-from benchrack.errors import UnsupportedError
-from benchrack.machine import nvml
-from benchrack.vocabulary.provenance import Provenance, hashed
+from benchrack.api import Provenance, UnsupportedError, hashed, hookimpl, nvml
 
 
 def gather() -> dict[str, Any]:
@@ -106,12 +103,7 @@ def _nvlink_peers(library: Any, handle: Any) -> str | None:
     return ", ".join(f"{bus} ×{links}" for bus, links in sorted(peers.items())) or None
 
 
-@benchrack.hookimpl
+@hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
-    return [
-        Provenance(
-            name="accelerators",
-            summary="NVIDIA cards: identity, firmware, limits, clocks, PCIe and NVLink, driver",
-            gather=gather,
-        )
-    ]
+    summary = "NVIDIA cards: identity, firmware, limits, clocks, PCIe and NVLink, driver"
+    return [Provenance(name="accelerators", summary=summary, gather=gather)]

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import benchrack
-from benchrack.vocabulary.provenance import Provenance, hashed, without_passwords
+from benchrack import api
+from benchrack.api import Provenance, hashed, hookimpl, without_passwords
 
 # Variables that change how fast something runs, and nothing else: an allow-list, since others may
 # hold secrets. TORCH and ORT have variables that name hosts and keys, so theirs are listed singly.
@@ -41,7 +41,7 @@ def gather(
         ],
         "affinity_cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "niceness": os.nice(0) if hasattr(os, "nice") else None,
-        **_git(checkout or Path(benchrack.__file__).parents[1]),
+        **_git(checkout or Path(api.__file__).parents[1]),
     }
 
 
@@ -79,12 +79,7 @@ def _asked(checkout: Path, *arguments: str) -> str | None:
     return answer.stdout.strip()
 
 
-@benchrack.hookimpl
+@hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
-    return [
-        Provenance(
-            name="call",
-            summary="command line, commit, affinity, environment variables that matter",
-            gather=gather,
-        )
-    ]
+    summary = "command line, commit, affinity, environment variables that matter"
+    return [Provenance(name="call", summary=summary, gather=gather)]

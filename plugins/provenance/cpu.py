@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import benchrack
-from benchrack.machine import processors
+from benchrack.api import Provenance, hookimpl, processors
 from benchrack.plugins.provenance.files import fields, number, text
-from benchrack.vocabulary.provenance import Provenance
 
 # What the speed of one precision or another hangs on; the kernel's names, x86 and Arm.
 INSTRUCTION_SETS = (
@@ -69,12 +67,7 @@ def _turbo(folder: Path) -> bool | None:
     return None
 
 
-@benchrack.hookimpl
+@hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
-    return [
-        Provenance(
-            name="cpu",
-            summary="CPU model, instruction sets, cores, NUMA, governor, turbo, microcode",
-            gather=gather,
-        )
-    ]
+    summary = "CPU model, instruction sets, cores, NUMA, governor, turbo, microcode"
+    return [Provenance(name="cpu", summary=summary, gather=gather)]

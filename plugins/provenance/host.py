@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import benchrack
-from benchrack.machine import processors
+from benchrack.api import Provenance, hashed, hookimpl, processors
 from benchrack.plugins.provenance.files import fields, number, text
-from benchrack.vocabulary.provenance import Provenance, hashed
 
 KIB_PER_GIB, GIB = 1 << 20, 1 << 30
 # cgroup v1 has no word for "no limit", and shows the largest multiple of a page that fits.
@@ -88,12 +86,7 @@ def _memory_limits(root: Path) -> Iterator[int | None]:
                 yield number(level / name)
 
 
-@benchrack.hookimpl
+@hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
-    return [
-        Provenance(
-            name="host",
-            summary="name, firmware, memory, kernel, container, cgroup limits",
-            gather=gather,
-        )
-    ]
+    summary = "name, firmware, memory, kernel, container, cgroup limits"
+    return [Provenance(name="host", summary=summary, gather=gather)]

@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from importlib import metadata
 from typing import Any
 
-import benchrack
+from benchrack.api import Provenance, hookimpl
 from benchrack.hardware.installed import TENSORRT
-from benchrack.vocabulary.provenance import Provenance
 
 DISTRIBUTIONS = (
     *("benchrack", "pytest", "pytest-benchmark", "nvidia-ml-py", "numpy", "pillow"),
@@ -49,12 +48,7 @@ def _versions(distributions: Iterable[str]) -> dict[str, str]:
     return found
 
 
-@benchrack.hookimpl
+@hookimpl
 def benchrack_provenance() -> Iterable[Provenance]:
-    return [
-        Provenance(
-            name="software",
-            summary="versions of Python, frameworks, CUDA, cuDNN and TensorRT as installed",
-            gather=gather,
-        )
-    ]
+    summary = "versions of Python, frameworks, CUDA, cuDNN and TensorRT as installed"
+    return [Provenance(name="software", summary=summary, gather=gather)]

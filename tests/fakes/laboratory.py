@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from fakes.settings import make_settings
 
+from benchrack.api import hookimpl
 from benchrack.cache import Cache
 from benchrack.execution.executors import Setup, Worker
 from benchrack.registry.registry import Registry
@@ -90,6 +91,16 @@ def open_squares(argument, request):
 
 
 DATASET = Dataset(name="squares", summary="random squares", open=open_squares, extra="")
+
+
+@hookimpl
+def benchrack_models():
+    return [MODEL]
+
+
+@hookimpl
+def benchrack_datasets():
+    return [DATASET]
 
 
 @dataclass

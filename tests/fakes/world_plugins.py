@@ -13,9 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from fakes import laboratory as lab
+from fakes.laboratory import benchrack_datasets, benchrack_models  # noqa: F401 - provided too
 
-from benchrack import hookimpl
-from benchrack.errors import OutOfMemoryError, UnsupportedError
+from benchrack.api import OutOfMemoryError, UnsupportedError, hookimpl
 
 BAD = 1
 
@@ -121,13 +121,3 @@ def benchrack_backends():
         lab.backend("full", compute=failing(run_out)),
         lab.backend("broken", compute=failing(break_down)),
     ]
-
-
-@hookimpl
-def benchrack_models():
-    return [lab.MODEL]
-
-
-@hookimpl
-def benchrack_datasets():
-    return [lab.DATASET]

@@ -3,12 +3,11 @@
 import dataclasses
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from fakes import laboratory as lab
 from fakes import measurements as made
-from fakes import nvml
+from fakes import nvml, suites
 
 from benchrack.errors import OutOfMemoryError
 from benchrack.execution.running import run_case
@@ -20,7 +19,6 @@ from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.results import Outcome
 
 pytest_plugins = ["pytester"]
-TESTS = Path(__file__).parents[1]
 
 
 # The line -------------------------------------------------------------------------------------
@@ -383,12 +381,9 @@ def test_a_library_that_runs_out_in_words_of_its_own_is_out_of_memory(followed):
 
 # In a worker process --------------------------------------------------------------------------
 
-WORKERS_CONFTEST = f"""
-import os, sys
-sys.path.insert(0, {str(TESTS)!r})
-from fakes import laboratory as lab
+WORKERS_PLUGINS = """
+import os
 import numpy as np
-from benchrack import hookimpl
 
 def greedy(images, matrix):
     return np.ones(2 << 30, np.uint8)
@@ -401,20 +396,12 @@ def aborting(images, matrix):
 def benchrack_backends():
     computes = dict(greedy=greedy, aborting=aborting)
     return [lab.backend(), *(lab.backend(n, compute=c) for n, c in computes.items())]
-
-@hookimpl
-def benchrack_models():
-    return [lab.MODEL]
-
-@hookimpl
-def benchrack_datasets():
-    return [lab.DATASET]
 """
 
 
 @pytest.fixture
 def worker(tmp_path):
-    built = lab.worker(tmp_path, WORKERS_CONFTEST, memory_gib=1.0)
+    built = lab.worker(tmp_path, suites.HEAD + WORKERS_PLUGINS, memory_gib=1.0)
     yield built
     built.close()
 
@@ -433,61 +420,21 @@ def test_a_library_that_ends_the_process_for_want_of_memory_is_out_of_memory(wor
 
 # In a run -------------------------------------------------------------------------------------
 
-CONFTEST = f"""
-import sys
-sys.path.insert(0, {str(TESTS)!r})
-from fakes import laboratory as lab
-from benchrack import hookimpl
-
+PLUGINS = """
 def full_from_4(images, matrix):
     if len(images) >= 4:
-        raise MemoryError(f"batch {{len(images)}}")
+        raise MemoryError(f"batch {len(images)}")
     return images.reshape(len(images), -1) @ matrix
 
 @hookimpl
 def benchrack_backends():
     return [lab.backend(), lab.backend("full", compute=full_from_4)]
-
-@hookimpl
-def benchrack_models():
-    return [lab.MODEL]
-
-@hookimpl
-def benchrack_datasets():
-    return [lab.DATASET]
-"""
-
-SUITE = """
-import pytest
-
-@pytest.mark.throughput
-def test_throughput(case, measured):
-    measured(case)
-"""
-
-SWEEP = """
-[throughput]
-models = ["matrix"]
-backends = ["full", "numpy-fp32"]
-batch_sizes = [2, 4, 8, 16]
-[settings]
-executor = "in-process"
-reference = "numpy-fp32"
-time_limit_s = 0.02
-warmup_limit_s = 0.02
-round_s = 0.001
-inputs_mib = 1
 """
 
 
-def test_larger_batches_are_not_tried_and_say_so(pytester, monkeypatch):
-    monkeypatch.setenv("BENCHRACK_CACHE_DIR", str(pytester.path / "cache"))
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(test_suite=SUITE)
-    (pytester.path / "mine.toml").write_text(SWEEP)
-    result = pytester.runpytest(
-        *("-p", "benchrack.pytest_plugin", "--sweep=mine.toml", "--color=no", "-rs")
-    )
+def test_larger_batches_are_not_tried_and_say_so(suite_run):
+    axes = {"backends": ["full", "numpy-fp32"], "batch_sizes": [2, 4, 8, 16]}
+    result = suite_run(PLUGINS, throughput=axes)("-rs")
     result.assert_outcomes(passed=5, skipped=3)
     result.stdout.fnmatch_lines(
         [

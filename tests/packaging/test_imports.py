@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import re
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import ModuleType
 
 Run = Callable[..., CompletedProcess[str]]
 
@@ -14,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 FRAMEWORKS = {"PIL", "numpy", "onnx", "onnxruntime", "onnxscript", "pynvml", "torch", "torchvision"}
 FOLDERS = ("hardware", "plugins", "reports", "suites")
 # The outer ring: what pytest and the command line load. It may import all; nothing imports it.
-OUTER = ("cli", "diagnosis", "doctor", "inventory", "pytest_*")
+OUTER = ("command", "pytest_plugin")
 # Which rooms a module may import from, by the room that it is in.
 ALLOWED = {
     "core": {"core"},
@@ -24,6 +26,9 @@ ALLOWED = {
     "reports": {"core", "reports"},
     "suites": {"core", "suites"},
 }
+# What plugins, ours and others', import of Benchrack beside their own modules.
+OPEN = {"benchrack.api", "benchrack.hookimpl"}
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def room(module: str) -> str:
@@ -31,7 +36,7 @@ def room(module: str) -> str:
     first = module.removeprefix("benchrack").removeprefix(".").split(".")[0]
     if first in FOLDERS:
         return first
-    return "outer" if any(fnmatchcase(first, pattern) for pattern in OUTER) else "core"
+    return "outer" if first in OUTER else "core"
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
@@ -41,6 +46,16 @@ def modules() -> Iterator[tuple[str, ast.Module]]:
         for file in sorted((ROOT / folder).rglob("*.py")):
             inner = file.relative_to(ROOT / folder).with_suffix("").parts
             yield ".".join((*package, *inner)), ast.parse(file.read_text("utf-8"))
+
+
+def examples() -> Iterator[tuple[str, ast.Module]]:
+    """The Python of the docs: the examples' files, and each block of a page."""
+    for file in sorted((ROOT / "docs/examples").glob("*.py")):
+        yield file.name, ast.parse(file.read_text("utf-8"))
+    for page in PAGES:
+        blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text("utf-8"), re.M | re.S)
+        for number, block in enumerate(blocks, 1):
+            yield f"{page.name}, block {number}", ast.parse(block)
 
 
 def imports(node: ast.AST, *, functions: bool = True) -> Iterator[str]:
@@ -75,6 +90,43 @@ def test_imports_point_one_way() -> None:
     assert against == []
 
 
+def test_plugins_import_the_api_alone() -> None:
+    built_in = [(n, tree) for n, tree in modules() if room(n) in ("hardware", "plugins")]
+    against = [
+        f"{name} imports {imported}"
+        for name, tree in [*built_in, *examples()]
+        for imported in imports(tree)
+        if imported.split(".")[0] == "benchrack" and imported not in OPEN
+        if not name.startswith("benchrack") or room(imported) not in ("hardware", "plugins")
+    ]
+    assert against == []
+
+
+def test_the_docs_name_what_there_is() -> None:
+    """What their Python imports of Benchrack, what it takes of a module, and modules in prose."""
+    for name, tree in examples():
+        found: dict[str, object] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("benchrack"):
+                module = importlib.import_module(str(node.module))
+                assert {alias.name for alias in node.names} <= set(module.__all__), name
+                found |= {alias.name: getattr(module, alias.name) for alias in node.names}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                taken = found.get(node.value.id)
+                assert not isinstance(taken, ModuleType) or hasattr(taken, node.attr), name
+    for page in PAGES:
+        for module_name in re.findall(r"`(benchrack(?:\.\w+)+)`", page.read_text("utf-8")):
+            importlib.import_module(module_name)
+
+
+def test_the_api_lists_what_it_offers() -> None:
+    from benchrack import api
+
+    offered = {name for name in vars(api) if not name.startswith("__")} - {"annotations"}
+    assert sorted(api.__all__) == sorted(offered)
+
+
 def test_imports_are_written_in_full() -> None:
     """`benchrack.plugins…`, never `plugins…` or a relative import."""
     assert [name for name, tree in modules() if tops(tree) & {"", *FOLDERS}] == []
@@ -90,9 +142,9 @@ def test_only_the_outer_ring_and_the_suites_know_pytest() -> None:
 
 
 def test_the_walk_sees_what_the_rules_forbid() -> None:
-    code = "import torch\ndef f():\n    from benchrack import cli\n    import numpy.linalg\n"
+    code = "import torch\ndef f():\n    from benchrack.command import cli\n    import numpy.linalg"
     tree = ast.parse(code)
-    assert list(imports(tree)) == ["torch", "benchrack.command.cli", "numpy.linalg"]
+    assert list(imports(tree)) == ["torch", "benchrack.command", "numpy.linalg"]
     assert list(imports(tree, functions=False)) == ["torch"]
     assert room("benchrack.command.cli") == room("benchrack.pytest_plugin") == "outer"
     assert room("benchrack.reports.tables") == "reports"
@@ -102,7 +154,7 @@ def test_the_walk_sees_what_the_rules_forbid() -> None:
 
 def test_importing_benchrack_is_light(python: Run, tmp_path: Path) -> None:
     heavy = FRAMEWORKS | {"pytest", "click"}
-    code = f"import benchrack, sys; print(sorted({heavy} & {{*sys.modules}}))"
+    code = f"import benchrack.api, sys; print(sorted({heavy} & {{*sys.modules}}))"
     run = python("-c", code, cwd=tmp_path)
     assert (run.stdout, run.stderr) == ("[]\n", "")
 

@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np  # noqa: F401 - once a process: pytest in pytest would load it again
 import pytest
+from fakes import suites
 
 from benchrack.cases import sweep
 from benchrack.records import journal
@@ -19,14 +19,8 @@ from benchrack.scenarios.built_in import SCENARIOS
 
 pytest_plugins = ["pytester"]
 
-TESTS = Path(__file__).parents[1]
-
-CONFTEST = f"""
+PLUGINS = """
 import dataclasses, os, signal, sys, threading
-sys.path.insert(0, {str(TESTS)!r})
-from fakes import laboratory as lab
-from benchrack import hookimpl
-from benchrack.errors import OutOfMemoryError
 
 def broken(images, matrix):
     raise RuntimeError("kernel launch failed")
@@ -62,7 +56,7 @@ def interrupted_when_measuring(images, matrix, calls=[]):
 
 def telling(images, matrix):
     with open("pids", "a") as file:
-        file.write(f"{{os.getpid()}}\\n")
+        file.write(f"{os.getpid()}\\n")
     return images.reshape(len(images), -1) @ matrix
 
 def fall_once(request):
@@ -73,7 +67,7 @@ def fall_once(request):
 # A real clock makes some start noisy: where told so, workers judge by the engine alone.
 if "JUDGED_BY_ENGINE" in os.environ and hasattr(sys.modules["__main__"], "bench_of"):
     from benchrack.execution import running
-    running.judge = lambda m, *_: tuple(f"fell-back: {{d}}" for d in m.engine.deviations)
+    running.judge = lambda m, *_: tuple(f"fell-back: {d}" for d in m.engine.deviations)
 
 @hookimpl
 def benchrack_backends():
@@ -91,68 +85,15 @@ def benchrack_backends():
         lab.backend("terminated", compute=terminated),
         lab.backend("absent", unsupported=lambda device: "no such card in this machine"),
     ]
-
-@hookimpl
-def benchrack_models():
-    return [lab.MODEL]
-
-@hookimpl
-def benchrack_datasets():
-    return [lab.DATASET]
 """
 
-SUITE = """
-import pytest
-
-@pytest.mark.inference
-@pytest.mark.throughput
-def test_throughput(case, measured):
-    measured(case)
-
-@pytest.mark.inference
-@pytest.mark.accuracy
-def test_accuracy(case, measured):
-    measured(case)
-"""
-
-SWEEP = """
-[throughput]
-models = ["matrix"]
-backends = ["numpy-fp32"]
-batch_sizes = [1, 2]
-[accuracy]
-models = ["matrix"]
-backends = ["numpy-fp32"]
-batch_sizes = [25]
-[settings]
-executor = "in-process"
-reference = "numpy-fp32"
-time_limit_s = 0.02
-warmup_limit_s = 0.02
-round_s = 0.001
-inputs_mib = 1
-"""
+THROUGHPUT, ACCURACY = {"batch_sizes": [1, 2]}, {"batch_sizes": [25]}
 
 
 @pytest.fixture
-def lab(pytester, monkeypatch):
-    """A folder with fake plugins in a conftest, a suite, and a sweep; `run(...)` runs pytest."""
-    monkeypatch.setenv("BENCHRACK_CACHE_DIR", str(pytester.path / "cache"))
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(test_suite=SUITE)
-    (pytester.path / "mine.toml").write_text(SWEEP)
-
-    always = ("-p", "benchrack.pytest_plugin", "--sweep=mine.toml", "--color=no")
-
-    def run(*arguments):
-        return pytester.runpytest(*always, *arguments)
-
-    def run_apart(*arguments):
-        """In a process of its own: for what would interrupt this one."""
-        return pytester.runpytest_subprocess(*always, *arguments)
-
-    run.path, run.arguments, run.apart = pytester.path, always, run_apart
-    return run
+def lab(suite_run):
+    """A folder with fake plugins in a conftest, a suite, and a sweep; `lab(...)` runs pytest."""
+    return suite_run(PLUGINS, throughput=THROUGHPUT, accuracy=ACCURACY)
 
 
 def the_json(folder):
@@ -310,7 +251,7 @@ def test_sigkill_leaves_the_journal(lab):
     environment = os.environ | {"BENCHRACK_CACHE_DIR": str(lab.path / "cache")}
     selection = ("-m", "throughput", "--backends=numpy-fp32,hanging")
     run = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *lab.arguments, *selection],
+        [sys.executable, "-m", "pytest", *lab.options, *selection],
         cwd=lab.path,
         env=environment,
         stdout=subprocess.DEVNULL,
@@ -580,7 +521,7 @@ def test_nothing_is_drawn_into_a_pipe(lab):
 
 
 def test_a_scenario_that_the_sweep_lacks_is_a_skip_with_its_reason(lab):
-    (lab.path / "mine.toml").write_text(SWEEP.replace("[accuracy]", "[latency]"))
+    (lab.path / "mine.toml").write_text(suites.sweep(throughput=THROUGHPUT))
     lab("-rs", "-m", "accuracy").stdout.fnmatch_lines(["*SKIPPED*the sweep has no table*accuracy*"])
 
 

@@ -1,7 +1,6 @@
 """`--resume=FILE`: a run that goes on where another was ended, as a pytest user meets it."""
 
 import json
-from pathlib import Path
 
 import numpy as np  # noqa: F401 - once a process: pytest in pytest would load it again
 import pytest
@@ -14,13 +13,8 @@ from benchrack.scenarios.built_in import SCENARIOS
 
 pytest_plugins = ["pytester"]
 
-TESTS = Path(__file__).parents[1]
-
-CONFTEST = f"""
-import os, sys
-sys.path.insert(0, {str(TESTS)!r})
-from fakes import laboratory as lab
-from benchrack import hookimpl
+PLUGINS = """
+import os
 
 def once_broken(images, matrix):
     if os.path.exists("broken"):
@@ -34,69 +28,28 @@ def benchrack_backends():
         lab.backend("once-broken", compute=once_broken),
         lab.backend("absent", unsupported=lambda device: "no such card"),
     ]
-
-@hookimpl
-def benchrack_models():
-    return [lab.MODEL]
-
-@hookimpl
-def benchrack_datasets():
-    return [lab.DATASET]
 """
 
-SUITE = """
-import pytest
-
-@pytest.mark.inference
-@pytest.mark.throughput
-def test_throughput(case, measured):
-    measured(case)
-"""
-
-SWEEP = """
-[throughput]
-models = ["matrix"]
-backends = ["numpy-fp32"]
-batch_sizes = [1, 2, 4]
-[settings]
-executor = "in-process"
-reference = "numpy-fp32"
-time_limit_s = 0.02
-warmup_limit_s = 0.02
-round_s = 0.001
-inputs_mib = 1
-"""
-
-# The checkout may be edited between the two runs of a test; wheels have no commit either.
-ALWAYS = ("-p", "benchrack.pytest_plugin", "--sweep=mine.toml", "--disable-plugins=call")
-SHOWN = ("--color=no", "-rs", "-v")
+BATCHES = {"batch_sizes": [1, 2, 4]}
 
 
 @pytest.fixture
-def lab(pytester, monkeypatch):
-    """A folder with fake plugins and a sweep of three cases; `run(...)` runs pytest.
+def lab(suite_run, monkeypatch):
+    """A folder with fake plugins and a sweep of three cases; `lab(...)` runs pytest.
 
     Whether these tiny measurements are valid is not left to chance: they are, but for those that
     a test says are not.
     """
-    monkeypatch.setenv("BENCHRACK_CACHE_DIR", str(pytester.path / "cache"))
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(test_suite=SUITE)
-    (pytester.path / "mine.toml").write_text(SWEEP)
-    invalid = set()
+    run = suite_run(PLUGINS, throughput=BATCHES)
+    # The checkout may be edited between the two runs of a test; wheels have no commit either.
+    run.options += ("--disable-plugins=call",)
+    run.shown += ("-rs", "-v")
+    run.invalid = set()
     monkeypatch.setattr("benchrack.pytest_plugin.resume.judge", lambda *_: ())
     monkeypatch.setattr(
         "benchrack.execution.running.judge",
-        lambda m, *_: ("noisy: by order",) if m.case.batch_size in invalid else (),
+        lambda m, *_: ("noisy: by order",) if m.case.batch_size in run.invalid else (),
     )
-
-    def run(*arguments):
-        return pytester.runpytest(*ALWAYS, *SHOWN, *arguments)
-
-    def apart(*arguments):
-        return pytester.runpytest_subprocess(*ALWAYS, *SHOWN, *arguments)
-
-    run.path, run.invalid, run.apart = pytester.path, invalid, apart
     return run
 
 
@@ -336,7 +289,7 @@ def test_the_file_is_found_from_the_folder_of_the_call(lab, monkeypatch):
     (lab.path / "pytest.ini").write_text("[pytest]\n")
     below = lab.path / "below"
     below.mkdir()
-    (below / "mine.toml").write_text(SWEEP)
+    (below / "mine.toml").write_text((lab.path / "mine.toml").read_text())
     monkeypatch.chdir(below)
     lab("..", "--batch-sizes=1", f"--resume=../{old}").assert_outcomes(skipped=1)
 
@@ -348,18 +301,18 @@ def test_collecting_reads_no_file(lab):
 def test_another_scenario_of_the_case_is_not_taken_for_it(lab):
     lab("--batch-sizes=1")
     (old,) = files(lab)
-    (lab.path / "test_suite.py").write_text(SUITE.replace("throughput", "latency"))
-    (lab.path / "mine.toml").write_text(SWEEP.replace("[throughput]", "[latency]"))
+    lab.ask(latency=BATCHES)
     lab("--batch-sizes=1", f"--resume={old}").assert_outcomes(passed=1)
     both = load([old, files(lab)[-1]])
     assert throughput_table(both)
     assert latency_table(both)
 
 
-def test_without_pytests_terminal_the_same_is_measured(lab, pytester):
+def test_without_pytests_terminal_the_same_is_measured(lab):
     lab("--batch-sizes=1")
     (old,) = files(lab)
-    pytester.runpytest(*ALWAYS, "-p", "no:terminal", "--batch-sizes=1,2", f"--resume={old}")
+    lab.shown = ("-p", "no:terminal")
+    lab("--batch-sizes=1,2", f"--resume={old}")
     new = files(lab)[-1]
     assert batches(new) == [2]
     assert statuses(new) == {1: "resumed"}

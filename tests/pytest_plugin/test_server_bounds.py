@@ -10,6 +10,7 @@ from benchrack.distributed.nodes import Nodes
 from benchrack.hardware.descriptors import built_in
 from benchrack.pytest_plugin import opening
 from benchrack.pytest_plugin.cases import Planned
+from benchrack.pytest_plugin.nodes import NODES
 from benchrack.pytest_plugin.resume import Resumed
 from benchrack.vocabulary.descriptors import Accelerator, Server
 
@@ -56,7 +57,7 @@ def test_what_a_server_can_not_hold_is_known_before_anything_is_measured(monkeyp
     """Of two machines each has half of the cards; what an earlier run has is not asked about."""
     monkeypatch.setattr(opening, "_server", lambda bench: DESCRIPTORS["poweredge-r740"])
     here = Nodes(count=count, rank=0, host="node01")
-    config = SimpleNamespace(stash={nodes.NODES: here})
+    config = SimpleNamespace(stash={NODES: here})
     bench = SimpleNamespace(card=DESCRIPTORS["tesla-p40"])
     planned = {str(n): Planned(case_of(n), start=1) for n in (1, most, most + 2, most + 4)}
     resumed = Resumed(reasons={"1": "has a record", str(most + 4): "has a record"})

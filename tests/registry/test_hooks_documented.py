@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pluggy
 import pytest
-from fakes.settings import make_settings
+from fakes.settings import make_request
 
 from benchrack.registry.registry import BUILT_IN, KINDS, load_registry
 from benchrack.vocabulary import hooks
@@ -99,7 +99,7 @@ def test_the_pyproject_of_the_page_has_an_entry_point():
 
 def test_the_data_set_of_the_page_can_be_read():
     np = pytest.importorskip("numpy")
-    split = example_of("benchrack_datasets").dataset("stripes").open(None, make_settings())
+    split = example_of("benchrack_datasets").dataset("stripes").open(None, make_request())
     assert (len(split.calibration), len(split.measured), split.classes) == (50, 50, 2)
     pictures = [sample.read() for sample in (*split.calibration, *split.measured)]
     assert {(p.shape, p.dtype) for p in pictures} == {((224, 224), np.dtype("uint8"))}

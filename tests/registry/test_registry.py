@@ -277,7 +277,7 @@ def test_a_hook_that_raises_half_way_gives_nothing(install):
 def test_the_place_of_an_error_is_named(install):
     install("raising_hook", "import_error")
     registry = load()
-    assert any("raising_hook.py, line 16)" in line for line in lines(registry))
+    assert any("raising_hook.py, line 14)" in line for line in lines(registry))
     assert any("broken_import.py, line 3)" in line for line in lines(registry))
 
 

@@ -252,7 +252,7 @@ def test_onnxruntime_says_its_build_and_threads(plugins, request_for, images):
     ],
 )
 def test_the_quantisation_scheme_fits_the_cpu(monkeypatch, flags, expected):
-    monkeypatch.setattr(onnx_graphs, "instruction_sets", lambda: frozenset(flags))
+    monkeypatch.setattr(onnx_graphs.processors, "instruction_sets", lambda: frozenset(flags))
     assert str(onnx_graphs.scheme_for(Device(kind="cpu"))) == expected
 
 

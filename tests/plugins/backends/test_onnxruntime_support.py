@@ -139,10 +139,12 @@ def test_the_drivers_own_library_is_no_matter_of_packages(stack):
 
 
 def test_fp16_on_the_cpu_falls_back_and_says_so_beforehand(monkeypatch):
-    monkeypatch.setattr(support, "instruction_sets", lambda: frozenset({"avx512_fp16"}))
+    monkeypatch.setattr(support.processors, "instruction_sets", lambda: frozenset({"avx512_fp16"}))
     assert support.falls_back(CPU, "fp16") == support.CPU_HALF
     assert "computes in FP32 between casts" in support.runs_as(CPU, "fp16")
-    monkeypatch.setattr(support, "instruction_sets", lambda: frozenset({"asimd", "asimdhp"}))
+    monkeypatch.setattr(
+        support.processors, "instruction_sets", lambda: frozenset({"asimd", "asimdhp"})
+    )
     assert support.falls_back(CPU, "fp16") is None  # some kernels: the session will tell
     assert "computes in FP16 where it has kernels" in support.runs_as(CPU, "fp16")
     assert support.falls_back(CPU, "int8") is None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from benchrack import hookimpl
-from benchrack.vocabulary.datasets import Dataset
+from benchrack.api import Dataset, hookimpl
 
 NAMES = ["", "Photos", "photos:large", "a,b", "my photos", "tab\t", None, "survivor"]
 

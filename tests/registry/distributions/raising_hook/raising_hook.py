@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from benchrack import hookimpl
-from benchrack.vocabulary.backends import Backend
-from benchrack.vocabulary.datasets import Dataset
+from benchrack.api import Backend, Dataset, hookimpl
 
 
 def unused(*arguments):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from benchrack import hookimpl
-from benchrack.vocabulary.backends import Backend
+from benchrack.api import Backend, hookimpl
 
 
 @hookimpl

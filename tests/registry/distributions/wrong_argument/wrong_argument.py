@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchrack import hookimpl
+from benchrack.api import hookimpl
 
 
 @hookimpl

@@ -1,0 +1,113 @@
+"""All that a plugin imports, in one place: `from benchrack.api import Backend, hookimpl`."""
+
+from __future__ import annotations
+
+from benchrack import hookimpl
+from benchrack.cache import Cache
+from benchrack.energy import integrals
+from benchrack.energy.integrals import Tick
+from benchrack.errors import (
+    BenchrackError,
+    CacheError,
+    CorruptImageError,
+    DatasetError,
+    DescriptorError,
+    OutOfMemoryError,
+    ResultsError,
+    UnsupportedError,
+    WeightsError,
+)
+from benchrack.machine import nvml, processors, surroundings
+from benchrack.machine.memory import ran_out
+from benchrack.verdict.rules import HARMLESS_THROTTLING
+from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest, Session
+from benchrack.vocabulary.datasets import Dataset, Sample, Split, SplitRequest
+from benchrack.vocabulary.descriptors import (
+    ACCELERATOR_FIGURES,
+    CONFIDENCES,
+    SERVER_FIGURES,
+    Accelerator,
+    Cited,
+    Configuration,
+    Server,
+    match,
+)
+from benchrack.vocabulary.devices import Device
+from benchrack.vocabulary.meters import (
+    Conditions,
+    Domain,
+    Meter,
+    Method,
+    OpenMeter,
+    Reading,
+    Trace,
+    WaitableClock,
+    minimum_window_s,
+)
+from benchrack.vocabulary.models import LoadedModel, Model, Preprocessing
+from benchrack.vocabulary.provenance import Provenance, hashed, without_passwords
+from benchrack.vocabulary.settings import Settings
+
+# ruff: noqa: RUF022 - by what they are for, not by the alphabet
+__all__ = [
+    # every plugin
+    "hookimpl",
+    "Cache",
+    "Device",
+    "Settings",
+    # what a user can change
+    "BenchrackError",
+    "CacheError",
+    "CorruptImageError",
+    "DatasetError",
+    "DescriptorError",
+    "OutOfMemoryError",
+    "ResultsError",
+    "UnsupportedError",
+    "WeightsError",
+    # backends
+    "Backend",
+    "Engine",
+    "PrepareRequest",
+    "Session",
+    "ran_out",
+    # models
+    "LoadedModel",
+    "Model",
+    "Preprocessing",
+    # data sets
+    "Dataset",
+    "Sample",
+    "Split",
+    "SplitRequest",
+    # descriptors of hardware
+    "ACCELERATOR_FIGURES",
+    "CONFIDENCES",
+    "SERVER_FIGURES",
+    "Accelerator",
+    "Cited",
+    "Configuration",
+    "Server",
+    "match",
+    # meters
+    "Conditions",
+    "Domain",
+    "Meter",
+    "Method",
+    "OpenMeter",
+    "Reading",
+    "Tick",
+    "Trace",
+    "WaitableClock",
+    "integrals",
+    "minimum_window_s",
+    # provenance
+    "Provenance",
+    "hashed",
+    "without_passwords",
+    # the machine, and what spoils a measurement
+    "HARMLESS_THROTTLING",
+    "nvml",
+    "processors",
+    "surroundings",
+]
