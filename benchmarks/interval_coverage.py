@@ -117,7 +117,7 @@ def stop_rule(rounds: Sequence[float]) -> tuple[int, Assessment, bool]:
     for checkpoint in checkpoints():
         seen = min(checkpoint, len(rounds))
         assessment = assess(rounds[:seen])
-        half_width = assessment.half_width
+        half_width = assessment.interval.half_width
         stops = assessment.independent and half_width is not None and half_width <= HALF_WIDTH
         if stops or seen == len(rounds):
             break

@@ -24,7 +24,7 @@ def stop(rounds: list[float], half_width: float = 0.01) -> tuple[int, Assessment
     for checkpoint in checkpoints():
         seen = min(checkpoint, len(rounds))
         assessment = assess(rounds[:seen])
-        width = assessment.half_width
+        width = assessment.interval.half_width
         if assessment.independent and width is not None and width <= half_width:
             return seen, assessment, True
         if seen == len(rounds):
@@ -43,7 +43,7 @@ def test_merge():
 def test_a_constant_series_is_as_narrow_as_can_be():
     assessment = assess([0.05] * 20)
     assert assessment.interval == Interval(value=0.05, low=0.05, high=0.05)
-    assert assessment.half_width == 0
+    assert assessment.interval.half_width == 0
     assert assessment.independent
     assert (assessment.blocks, assessment.block_size) == (20, 1)
     assert assessment.coefficient_of_variation == 0
@@ -94,7 +94,7 @@ def test_too_few_rounds_are_not_called_independent():
 def test_under_six_rounds_there_is_a_median_and_no_interval(n):
     assessment = assess([1.0, 2.0, 3.0, 4.0, 5.0][:n])
     assert assessment.interval == Interval(value=(n + 1) / 2)
-    assert assessment.half_width is None
+    assert assessment.interval.half_width is None
     assert not assessment.independent
     assert assessment.blocks == n
     assert (assessment.coefficient_of_variation is None) == (n == 1)
@@ -109,7 +109,7 @@ def test_half_width_is_to_the_farther_end():
         coefficient_of_variation=0.01,
         independent=True,
     )
-    assert assessment.half_width == pytest.approx(0.03)
+    assert assessment.interval.half_width == pytest.approx(0.03)
 
 
 def test_assess_refuses_what_gives_no_interval():
@@ -165,7 +165,7 @@ def test_a_drift_is_not_independent_and_does_not_stop():
     assert seen == 300
     assert not assessment.independent
     assert assessment.autocorrelation > 0.2
-    assert assessment.half_width > 0.1
+    assert assessment.interval.half_width > 0.1
 
 
 def test_one_stall_in_ten_hardly_moves_the_interval():
@@ -195,7 +195,7 @@ def test_a_change_of_mode_is_seen_once_it_has_happened():
     seen, assessment, stopped = stop(rounds)
     assert not stopped
     assert seen == 200
-    assert assessment.half_width > 0.01
+    assert assessment.interval.half_width > 0.01
 
 
 def test_what_has_not_happened_yet_is_not_seen():
@@ -213,7 +213,7 @@ def test_rounds_that_alternate_are_merged():
         found = assess([9.6, 10.4] * (rounds // 2) + [9.6] * (rounds % 2))
         assert found.block_size == 2
         assert found.interval.value == pytest.approx(10)
-        assert found.half_width == pytest.approx(0)
+        assert found.interval.half_width == pytest.approx(0)
 
 
 # -- Percentiles of correlated samples -----------------------------------------------------------
