@@ -53,6 +53,33 @@ def through_data(flat, samples):
     return to_record(from_record(flat, samples))
 
 
+def reasons(flat, samples, settings):
+    """The verdict on a record, by the rules of now, with its run's settings."""
+    from benchrack.flattening import unflatten
+    from benchrack.machines import match
+    from benchrack.registry import load_registry
+    from benchrack.results import from_record
+    from benchrack.types import Settings
+    from benchrack.validity import judge
+
+    known = tuple(load_registry().provided["accelerator"].values())
+    card, _ = match(flat["engine_device"], None, known)
+    return list(judge(from_record(flat, samples), unflatten(Settings, settings), card))
+
+
+def copied(source, target):
+    """A journal that is read, and written again: its measurements first, then its outcomes."""
+    from benchrack.journal import Journal, read
+
+    contents = read(source)
+    journal = Journal.create(target, contents.header)
+    for nodeid, measurement in contents.measurements:
+        journal.append_measurement(measurement, nodeid)
+    for nodeid, outcome in contents.outcomes:
+        journal.append_outcome(outcome, nodeid)
+    journal.close()
+
+
 def measured(bench, scenario):
     """The flat record of a live case, and its samples."""
     from benchrack.results import to_record
@@ -156,7 +183,7 @@ def expected(name, text):
     return path.read_text()
 
 
-@pytest.mark.parametrize(("name", "format"), RENDERED, ids="-".join)
+@pytest.mark.parametrize(("name", "format"), RENDERED, ids=map("-".join, RENDERED))
 def test_reports_are_what_they_were(monkeypatch, name, format):
     monkeypatch.chdir(HERE / "files")
     files, _, options = GROUPS[name]
@@ -195,9 +222,32 @@ def stored_records():
 @pytest.mark.parametrize(("flat", "samples"), list(stored_records()))
 def test_a_record_survives_reading_and_writing(flat, samples):
     again = through_data(flat, samples)
-    assert {key: again.get(key) for key in flat} == flat
+    assert {key: again.get(key, "gone") for key in flat} == flat
     # What an older file lacks is not known: null, or empty.
     assert not any(again[key] for key in again.keys() - flat.keys())
+
+
+WHOLE = [name for name in FILES if name.endswith(".jsonl") and not name.startswith(ODD)]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_the_rules_say_what_they_said(name):
+    header, *lines = map(json.loads, (HERE / "files" / name).read_text().splitlines())
+    stored = [line for line in lines if line["kind"] == "measurement"]
+    found = [
+        reasons(line["record"], line["seconds_per_batch"], header["settings"]) for line in stored
+    ]
+    assert found == [line["record"]["reasons"] for line in stored]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_journal_survives_reading_and_writing(tmp_path, name):
+    copied(HERE / "files" / name, tmp_path / name)
+    then, now = (
+        sorted(map(json.loads, path.read_text().splitlines()), key=lambda line: line["kind"])
+        for path in (HERE / "files" / name, tmp_path / name)
+    )
+    assert now == then
 
 
 # Live measurements -------------------------------------------------------------------------------
