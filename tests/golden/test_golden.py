@@ -22,15 +22,14 @@ import dataclasses
 import io
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "fakes"))
-import laboratory as lab
+from fakes import laboratory as lab
 from fakes import nvml
 from fakes.power import PowerTrace
+
+from benchrack.scenarios.built_in import SCENARIOS
 
 HERE = Path(__file__).parent
 REWRITE = os.environ.get("BENCHRACK_REWRITE_GOLDEN") == "1"
@@ -48,30 +47,36 @@ def render(paths, format, **options):
 
 def through_data(flat, samples):
     """A flat record once read and written again."""
-    from benchrack.results import from_record, to_record
+    from benchrack.records.record import from_record, to_record
 
-    return to_record(from_record(flat, samples))
+    return to_record(from_record(flat, samples, SCENARIOS))
 
 
 def reasons(flat, samples, settings):
     """The verdict on a record, by the rules of now, with its run's settings."""
     from benchrack.flattening import unflatten
-    from benchrack.machines import match
-    from benchrack.registry import load_registry
-    from benchrack.results import from_record
-    from benchrack.types import Settings
-    from benchrack.validity import judge
+    from benchrack.records.record import from_record
+    from benchrack.registry.registry import load_registry
+    from benchrack.verdict.rules import judge
+    from benchrack.vocabulary.descriptors import match
+    from benchrack.vocabulary.scenarios import Yardstick
+    from benchrack.vocabulary.settings import Settings
 
-    known = tuple(load_registry().provided["accelerator"].values())
-    card, _ = match(flat["engine_device"], None, known)
-    return list(judge(from_record(flat, samples), unflatten(Settings, settings), card))
+    registry = load_registry()
+    card, _ = match(flat["engine_device"], None, tuple(registry.accelerators.values()))
+    by = Yardstick(
+        settings=unflatten(Settings, settings),
+        scenario=registry.scenario(flat["scenario"]),
+        card=card,
+    )
+    return list(judge(from_record(flat, samples, registry.scenarios), by))
 
 
 def copied(source, target):
     """A journal that is read, and written again: its measurements first, then its outcomes."""
-    from benchrack.journal import Journal, read
+    from benchrack.records.journal import Journal, read
 
-    contents = read(source)
+    contents = read(source, SCENARIOS)
     journal = Journal.create(target, contents.header)
     for nodeid, measurement in contents.measurements:
         journal.append_measurement(measurement, nodeid)
@@ -82,9 +87,9 @@ def copied(source, target):
 
 def measured(bench, scenario):
     """The flat record of a live case, and its samples."""
-    from benchrack.results import to_record
-    from benchrack.running import run_case
-    from benchrack.types import Case
+    from benchrack.execution.running import run_case
+    from benchrack.records.record import to_record
+    from benchrack.vocabulary.cases import Case
 
     case = Case(scenario=scenario, model="matrix", backend="numpy-fp32", batch_size=4)
     found = run_case(bench, case)
@@ -93,11 +98,11 @@ def measured(bench, scenario):
 
 def bench_of(where, folder, fake_nvml):
     """A place to measure: on the CPU, or on a V100 whose meter is NVML's; the host is a fake."""
-    from benchrack.metering import Idle, Opened, open_meters
+    from benchrack.energy.metering import Idle, Metering, Opened, open_meters
+    from benchrack.machine.surroundings import CpuTimes
     from benchrack.plugins.meters.nvml import benchrack_meters
-    from benchrack.registry import load_registry
-    from benchrack.surroundings import CpuTimes
-    from benchrack.types import Device
+    from benchrack.registry.registry import load_registry
+    from benchrack.vocabulary.devices import Device
 
     clock = lab.Clock()
     costs = (0.010 + 0.0001 * (index * 7 % 5) for index in range(1_000_000))
@@ -121,11 +126,13 @@ def bench_of(where, folder, fake_nvml):
         folder, tested, clock=clock, device=device, time_limit_s=3, latency_samples=500
     )
     bench.registry.provided["accelerator"] = load_registry().provided["accelerator"]
-    bench.meters, bench.idle = meters, idle
-    bench.cpu_times = lambda: CpuTimes(
-        busy_s=0.6 * clock.now, total_s=2 * clock.now, own_s=0.5 * clock.now, cpus=2, tick_s=0.01
-    )
-    return bench
+
+    def cpu_times():
+        busy_s, total_s, own_s = (share * clock.now for share in (0.6, 2, 0.5))
+        return CpuTimes(busy_s=busy_s, total_s=total_s, own_s=own_s, cpus=2, tick_s=0.01)
+
+    metering = Metering(opened=meters, idle=idle)
+    return dataclasses.replace(bench, metering=metering, cpu_times=cpu_times)
 
 
 # What is the machine's that runs this test: the CPU's memory, and its cores.
@@ -266,7 +273,7 @@ def test_a_live_measurement_gives_the_record_that_it_gave(
     tmp_path, fake_nvml, pools, where, scenario
 ):
     bench = bench_of(where, tmp_path, fake_nvml)
-    bench._pools = pools
+    bench = dataclasses.replace(bench, data=dataclasses.replace(bench.data, _pools=pools))
     record = json.loads(json.dumps(measured(bench, scenario)))
     left_out = OF_THIS_MACHINE if where == "cpu" else {"usable_cores"}
     record |= dict.fromkeys(left_out & record.keys(), "this machine's")
