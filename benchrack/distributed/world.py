@@ -25,6 +25,7 @@ from benchrack.energy.metering import Idle
 from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
 from benchrack.execution.executors import Alarm, Executor, Setup, Worker
 from benchrack.machine.placement import places
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
@@ -66,9 +67,9 @@ class World:
 
     setup: Setup
     devices: tuple[Device, ...]
-    scenarios: Mapping[str, Scenario]
     one: Executor
     idle: Mapping[int, Mapping[Domain, Idle]] = field(default_factory=dict)
+    scenarios: Mapping[str, Scenario] = field(default_factory=lambda: SCENARIOS)
     alarms: Sequence[Alarm] = ()
     _launcher: Worker | None = None
     _size: int = 0
@@ -129,9 +130,9 @@ class World:
         )
         self._launcher = Worker(
             dataclasses.replace(self.setup, idle=self.idle.get(local_size, self.setup.idle)),
-            self.scenarios,
             command=(sys.executable, "-P", "-m", "benchrack.distributed.launcher"),
             told={"world": part.told(placed)},
+            scenarios=self.scenarios,
             grace_s=GRACE_S,
             alarms=self.alarms,
         )

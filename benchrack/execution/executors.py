@@ -34,6 +34,7 @@ from benchrack.flattening import flatten
 from benchrack.machine.memory import ran_out
 from benchrack.records.record import from_record
 from benchrack.scenarios.bench import Bench
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
@@ -107,10 +108,10 @@ class Worker:
     """
 
     setup: Setup
-    scenarios: Mapping[str, Scenario]
     # -P: a folder `benchrack` where pytest was called, such as a checkout's, is not the package.
     command: tuple[str, ...] = (sys.executable, "-P", "-m", "benchrack.execution.worker")
     told: Mapping[str, Any] = field(default_factory=dict)
+    scenarios: Mapping[str, Scenario] = field(default_factory=lambda: SCENARIOS)
     grace_s: float = 0.0
     alarms: Sequence[Alarm] = ()
     _process: subprocess.Popen[bytes] | None = None

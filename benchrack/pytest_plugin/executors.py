@@ -50,9 +50,9 @@ def executor_of(
         one = InProcess(dataclasses.replace(bench, metering=metering))
     else:
         opened.close()
-        one = Worker(setup, scenarios, told={"place": flatten(alone(bench.device))})
+        one = Worker(setup, told={"place": flatten(alone(bench.device))}, scenarios=scenarios)
     sizes = {count // len(capacities) for count in counts}
-    world = World(setup, tuple(devices), scenarios, one, _idle(bench, devices, sizes))
+    world = World(setup, tuple(devices), one, _idle(bench, devices, sizes), scenarios)
     if nodes.LINK not in config.stash:
         return world
     return WorldOfNodes(world, config.stash[nodes.LINK], capacities)

@@ -7,6 +7,7 @@ from fakes import measurements as made
 
 from benchrack.distributed.combining import RankResult, combined, disagreement
 from benchrack.errors import DatasetError, WeightsError
+from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.results import (
     Power,
@@ -26,6 +27,11 @@ MEASUREMENT = made.throughput(
 )
 
 
+def together(ranks):
+    """One measurement of them, as their scenario has it."""
+    return combined(ranks, SCENARIOS[ranks[0].measurement.case.scenario])
+
+
 def rank(own, measurement=MEASUREMENT, node=0, **changes):
     return RankResult(
         measurement=made.but(measurement, **changes),
@@ -39,7 +45,7 @@ def rank(own, measurement=MEASUREMENT, node=0, **changes):
 
 def test_each_ranks_rate_is_its_own_and_the_skew_that_of_the_rounds():
     """In the rounds the fastest is 20 %, 50 % and 0 % below the slowest."""
-    found = combined([rank((0.08, 0.06, 0.10)), rank((0.10, 0.12, 0.10))]).world
+    found = together([rank((0.08, 0.06, 0.10)), rank((0.10, 0.12, 0.10))]).world
     assert found.ranks == 2
     assert found.nodes == 1
     assert found.rank_images_per_s == (100.0, 80.0)
@@ -76,13 +82,14 @@ def test_of_single_batches_the_slowest_ranks_percentiles_count():
     def latency(own):
         return {
             "seconds_per_batch": own,
-            "images_per_s": None,
+            "scenario": "latency",
+            "steadiness": None,
             "samples": len(own),
             "p50": Interval(value=1e3 * sorted(own)[1]),
         }
 
     fast, slow = (0.001, 0.002, 0.900), (0.003, 0.004, 0.005)
-    found = combined([rank(fast, **latency(fast)), rank(slow, **latency(slow))])
+    found = together([rank(fast, **latency(fast)), rank(slow, **latency(slow))])
     assert found.result.p50.value == 4.0
     assert found.seconds_per_batch == slow
     assert found.world.skew == pytest.approx(0.5)
@@ -90,21 +97,21 @@ def test_of_single_batches_the_slowest_ranks_percentiles_count():
 
 def test_preparation_took_as_long_as_the_longest():
     others = Preparation(prepare_s=7.0)
-    assert combined([rank((1.0,)), rank((1.0,), preparation=others)]).preparation.prepare_s == 7.0
+    assert together([rank((1.0,)), rank((1.0,), preparation=others)]).preparation.prepare_s == 7.0
 
 
 def test_the_worst_output_counts():
     worse = dataclasses.replace(
         MEASUREMENT.output_check, max_relative_error=0.5, cosine=0.8, agreement=0.5, input_spread=0
     )
-    found = combined([rank((1.0,)), rank((1.0,), output_check=worse)]).output_check
+    found = together([rank((1.0,)), rank((1.0,), output_check=worse)]).output_check
     assert found == worse
 
 
 def test_a_rank_that_fell_back_is_named():
     engine = dataclasses.replace(MEASUREMENT.engine, deviations=("computes in FP32",))
     both = dataclasses.replace(engine, deviations=("computes in FP32", "fell back to the CPU"))
-    found = combined([rank((1.0,), engine=engine), rank((1.0,), engine=both)])
+    found = together([rank((1.0,), engine=engine), rank((1.0,), engine=both)])
     assert found.engine.deviations == ("computes in FP32", "rank 1: fell back to the CPU")
 
 
@@ -112,7 +119,7 @@ def test_surroundings_are_those_of_the_most_disturbed():
     busy = Surroundings(
         foreign_cpu_share=0.4, threads_used=8, usable_cores=4, other_processes=("process 7",)
     )
-    found = combined([rank((1.0,)), rank((1.0,), surroundings=busy)]).surroundings
+    found = together([rank((1.0,)), rank((1.0,), surroundings=busy)]).surroundings
     assert found.foreign_cpu_share == 0.4
     assert (found.threads_used, found.usable_cores) == (8, 4)
     assert found.other_processes == ("rank 1: process 7",)
@@ -149,7 +156,7 @@ WALL = dataclasses.replace(
 
 
 def test_the_systems_of_several_machines_are_summed():
-    power = combined([rank((1.0,), power=WALL), rank((1.0,), node=1, power=WALL)]).power
+    power = together([rank((1.0,), power=WALL), rank((1.0,), node=1, power=WALL)]).power
     assert power.energy_per_image_j == pytest.approx(200 / 160)
     assert (power.system_meter, power.system_power_w) == ("wall", 600.0)
     assert (power.system_energy_j, power.system_energy_uncertainty_j) == (600.0, 12.0)
@@ -159,7 +166,7 @@ def test_the_systems_of_several_machines_are_summed():
 
 
 def test_a_machine_without_a_meter_at_the_wall_leaves_no_system():
-    power = combined([rank((1.0,), power=WALL), rank((1.0,), node=1, power=POWER)]).power
+    power = together([rank((1.0,), power=WALL), rank((1.0,), node=1, power=POWER)]).power
     assert power.system_power_w is None
     assert power.system_images_per_s_per_w is None
     assert power.images_per_s_per_w == pytest.approx(160 / 200)
@@ -168,13 +175,13 @@ def test_a_machine_without_a_meter_at_the_wall_leaves_no_system():
 def test_machines_that_are_metered_at_the_wall_only():
     blind = {"energy_j": None, "average_power_w": None, "images_per_s_per_w": None}
     walls = dataclasses.replace(WALL, **blind)
-    power = combined([rank((1.0,), power=walls), rank((1.0,), node=1, power=walls)]).power
+    power = together([rank((1.0,), power=walls), rank((1.0,), node=1, power=walls)]).power
     assert power.energy_per_image_j is None
     assert power.system_images_per_s_per_w == pytest.approx(160 / 600)
 
 
 def test_one_process_meters_a_machine():
-    found = combined([rank((1.0,), power=POWER), rank((1.0,))]).power
+    found = together([rank((1.0,), power=POWER), rank((1.0,))]).power
     assert found == POWER
 
 
@@ -191,7 +198,7 @@ def test_machines_energy_is_summed_and_their_conditions_are_the_worst():
         energy_method="sampled",
         throttle_reasons=("hw_thermal_slowdown",),
     )
-    found = combined([rank((1.0,), power=POWER), rank((1.0,), node=1, power=hot)])
+    found = together([rank((1.0,), power=POWER), rank((1.0,), node=1, power=hot)])
     power = found.power
     assert power.energy_j == 160.0
     assert power.energy_by_device_j == (100.0, 60.0)
@@ -211,7 +218,7 @@ def test_machines_energy_is_summed_and_their_conditions_are_the_worst():
 
 def test_energy_that_one_machine_can_not_tell_is_nobodys():
     blind = dataclasses.replace(POWER, energy_j=None, average_power_w=None, images_per_s_per_w=None)
-    power = combined([rank((1.0,), power=POWER), rank((1.0,), node=1, power=blind)]).power
+    power = together([rank((1.0,), power=POWER), rank((1.0,), node=1, power=blind)]).power
     assert power.energy_j is None
     assert power.images_per_s_per_w is None
     assert power.images_per_s_per_w_above_idle is None

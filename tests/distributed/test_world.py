@@ -1,6 +1,5 @@
 """Two devices in two processes: what they give back, how they end, and what stays behind."""
 
-import dataclasses
 import os
 import signal
 import tempfile
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 from fakes import laboratory as lab
 from fakes import measurements as made
+from fakes.settings import make_settings
 
 from benchrack.distributed.world import World
 from benchrack.errors import (
@@ -30,7 +30,7 @@ CPU = Device(kind="cpu", name="cpu")
 
 
 def world_in(folder, **settings):
-    quick = dataclasses.replace(
+    quick = make_settings(
         lab.QUICK, **{"latency_samples": 60, "case_time_limit_s": 60.0} | settings
     )
     setup = Setup(

@@ -115,7 +115,7 @@ def test_a_worker_is_bound_to_its_place_and_records_it(worker):
 
 
 def test_what_a_library_prints_does_not_disturb_the_reply(worker):
-    assert worker.run(case("chatty")).images_per_s.value > 0
+    assert worker.run(case("chatty")).result.images_per_s.value > 0
 
 
 def test_a_warm_worker_is_used_again_and_a_fresh_start_is_another_process(
@@ -141,15 +141,15 @@ def test_a_warm_worker_is_used_again_and_a_fresh_start_is_another_process(
 def test_a_worker_that_dies_says_how_and_the_next_case_runs(worker, backend, words):
     with pytest.raises(WorkerError, match=words):
         worker.run(case(backend))
-    assert worker.run(case()).images_per_s.value > 0
+    assert worker.run(case()).result.images_per_s.value > 0
 
 
 def test_a_hung_case_is_ended_at_its_time_limit(worker):
-    object.__setattr__(worker.setup.settings, "case_time_limit_s", 3.0)
+    object.__setattr__(worker.setup.settings.run, "case_time_limit_s", 3.0)
     with pytest.raises(TimeLimitError, match="no result after 3 s"):
         worker.run(case("hanging"))
-    object.__setattr__(worker.setup.settings, "case_time_limit_s", 60.0)
-    assert worker.run(case()).images_per_s.value > 0
+    object.__setattr__(worker.setup.settings.run, "case_time_limit_s", 60.0)
+    assert worker.run(case()).result.images_per_s.value > 0
 
 
 class Bell:
@@ -207,7 +207,7 @@ def test_a_process_that_ran_out_of_memory_is_not_used_again(worker):
 def test_memory_that_another_case_never_gave_back_does_not_end_this_one(worker):
     worker.run(case("greedy"))
     first = worker._process.pid
-    assert worker.run(case("leaking")).images_per_s.value > 0
+    assert worker.run(case("leaking")).result.images_per_s.value > 0
     assert worker._process.pid != first
 
 

@@ -235,6 +235,5 @@ def worker(tmp_path, conftest, **settings):
             device=Device(kind="cpu", name="cpu"),
             cache=str(tmp_path / "cache"),
             conftests=(str(path),),
-        ),
-        SCENARIOS,
+        )
     )

@@ -52,16 +52,14 @@ def test_where_nobody_says_there_is_no_bound(server, card):
     assert refusal(server, card, 16) is None
 
 
-@pytest.mark.parametrize(("nodes", "most"), [(1, 3), (2, 6)])
-def test_what_a_server_can_not_hold_is_known_before_anything_is_measured(monkeypatch, nodes, most):
+@pytest.mark.parametrize(("count", "most"), [(1, 3), (2, 6)])
+def test_what_a_server_can_not_hold_is_known_before_anything_is_measured(monkeypatch, count, most):
     """Of two machines each has half of the cards; what an earlier run has is not asked about."""
     monkeypatch.setattr(opening, "_server", lambda bench: DESCRIPTORS["poweredge-r740"])
-    here = Nodes(count=nodes, rank=0, host="node01")
+    here = Nodes(count=count, rank=0, host="node01")
     config = SimpleNamespace(stash={NODES: here})
     bench = SimpleNamespace(card=DESCRIPTORS["tesla-p40"])
-    planned = {
-        str(count): Planned(case_of(count), start=1) for count in (1, most, most + 2, most + 4)
-    }
+    planned = {str(n): Planned(case_of(n), start=1) for n in (1, most, most + 2, most + 4)}
     resumed = Resumed(reasons={"1": "has a record", str(most + 4): "has a record"})
     found = opening._spared(config, bench, planned, resumed)
     assert {name: status for name, (status, _) in found.items()} == {
