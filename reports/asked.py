@@ -5,16 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from benchrack.reports.layout import (
-    EMPTY,
-    Cell,
-    Column,
-    Table,
-    case_keys,
-    figure_cell,
-    listed,
-    ordered,
-)
+from benchrack.reports.layout import EMPTY, Column, Table, case_keys, figure_cell, listed, ordered
 from benchrack.reports.notes import common_notes, single_start_notes
 from benchrack.reports.pooling import Pool, modes_of_starts, over_starts
 from benchrack.reports.records import Results
@@ -40,11 +31,10 @@ def scenario_table(results: Results, scenario: Scenario) -> Table | None:
 
 
 def _column(metric: Metric) -> Column:
-    def cell(p: Pool) -> Cell:
-        found = _intervals(p, metric)
-        return figure_cell(over_starts(found)) if found else EMPTY
-
-    return Column(header=metric.header, cell=cell)
+    return Column(
+        header=metric.header,
+        cell=lambda p: figure_cell(over_starts(f)) if (f := _intervals(p, metric)) else EMPTY,
+    )
 
 
 def _intervals(p: Pool, metric: Metric) -> Sequence[Interval]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from benchrack.errors import ResultsError
 from benchrack.reports.layout import (
     BATCH,
+    DEVICES,
     Cell,
     Column,
     Table,
@@ -20,7 +21,6 @@ from benchrack.reports.layout import (
     in_order,
     key_columns,
     listed,
-    whole,
     words,
 )
 from benchrack.reports.notes import common_notes
@@ -67,7 +67,7 @@ def cards_table(results: Results, relative_to: str | None = None) -> Table | Non
         [
             *(*keys, BATCH),
             Column(header="card", cell=lambda p: words(device(p))),
-            Column(header="devices", cell=lambda p: whole(p.case.device_count)),
+            DEVICES,
         ],
         [
             *(RATE, Column(header="relative", cell=ratio)),

@@ -169,7 +169,7 @@ def key_columns(pools: Sequence[Pool]) -> list[Column]:
     if vary(device, everywhere):
         columns.append(Column(header="device", cell=lambda p: words(device(p))))
     if any(p.case.device_count > 1 for p in pools):
-        columns.append(Column(header="devices", cell=lambda p: whole(p.case.device_count)))
+        columns.append(DEVICES)
     if any(p.nodes > 1 for p in pools):
         columns.append(Column(header="machines", cell=lambda p: whole(p.nodes)))
     if vary(lambda p: p.data, place):
@@ -245,6 +245,7 @@ def figure_cell(found: Interval, sign: str = "±") -> Cell:
 
 
 BATCH = Column(header="batch", cell=lambda p: whole(p.case.batch_size))
+DEVICES = Column(header="devices", cell=lambda p: whole(p.case.device_count))
 
 
 def listed(

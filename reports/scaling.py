@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from benchrack.reports.layout import (
     BATCH,
+    DEVICES,
     EMPTY,
     Cell,
     Column,
@@ -20,17 +21,11 @@ from benchrack.reports.layout import (
     in_order,
     key_columns,
     listed,
-    whole,
 )
 from benchrack.reports.matrix import by_batch
 from benchrack.reports.notes import common_notes
 from benchrack.reports.numbers import percent
-from benchrack.reports.pooling import (
-    Pool,
-    newest,
-    nodes_of,
-    pool,
-)
+from benchrack.reports.pooling import Pool, newest, nodes_of, pool
 from benchrack.reports.power import PER_WATT, PER_WATT_ABOVE_IDLE, RATE, column, median_of
 from benchrack.reports.ratios import (
     doubtful,
@@ -74,7 +69,7 @@ def device_scaling_table(results: Results) -> Table | None:
     return listed(
         "Scaling over devices",
         pools,
-        [*keys, BATCH, Column(header="devices", cell=lambda p: whole(p.case.device_count))],
+        [*keys, BATCH, DEVICES],
         columns,
         notes=[*_notes(pools), *common_notes(pools, energy=True)],
         remarks=lambda p: _remarks(p, one(p)),
@@ -83,23 +78,15 @@ def device_scaling_table(results: Results) -> Table | None:
 
 def batch_scaling_table(results: Results) -> Table | None:
     """Throughput relative to batch 1; None where few batch sizes were measured."""
-    return _by_batch(
-        results,
-        "Throughput relative to batch 1",
-        rate_ratio_cell,
-        "Images/s ÷ those at batch 1 in the same run; ± has the uncertainty of both.",
-    )
+    note = "Images/s ÷ those at batch 1 in the same run; ± has the uncertainty of both."
+    return _by_batch(results, "Throughput relative to batch 1", rate_ratio_cell, note)
 
 
 def batch_power_table(results: Results) -> Table | None:
     """Images/s per watt above idle relative to batch 1; None where few were measured."""
-    return _by_batch(
-        results,
-        "Images/s per watt above idle, relative to batch 1",
-        per_watt_ratio_cell,
-        "Images/s per watt above idle ÷ that at batch 1 in the same run.",
-        energy=True,
-    )
+    title = "Images/s per watt above idle, relative to batch 1"
+    note = "Images/s per watt above idle ÷ that at batch 1 in the same run."
+    return _by_batch(results, title, per_watt_ratio_cell, note, energy=True)
 
 
 def baseline(results: Results, p: Pool, case: Case) -> Pool:

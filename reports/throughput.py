@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from benchrack.reports.layout import (
-    Cell,
-    Footnotes,
-    Table,
-    missed,
-)
+from benchrack.reports.layout import Cell, Footnotes, Table, missed
 from benchrack.reports.matrix import by_batch
 from benchrack.reports.notes import common_notes, single_start_notes
 from benchrack.reports.numbers import figure, half_width

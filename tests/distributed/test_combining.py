@@ -10,7 +10,6 @@ from benchrack.errors import DatasetError, WeightsError
 from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.results import (
-    OutputCheck,
     Power,
     Preparation,
     Surroundings,
@@ -23,14 +22,7 @@ MEASUREMENT = made.throughput(
     preparation={"prepare_s": 1.0},
     seconds_per_batch=(0.10, 0.12, 0.10),
     images_per_s=160.0,
-    output_check=OutputCheck(
-        images=8,
-        reference="pytorch-fp32",
-        max_relative_error=1e-3,
-        cosine=0.999,
-        agreement=1.0,
-        input_spread=0.5,
-    ),
+    output_check=made.output_check(max_relative_error=1e-3, cosine=0.999, input_spread=0.5),
     surroundings=Surroundings(foreign_cpu_share=0.01, threads_used=4, usable_cores=8),
 )
 

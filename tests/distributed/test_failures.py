@@ -1,5 +1,6 @@
 """Which process of a world failed first, and how, in words."""
 
+import dataclasses
 import signal
 from pathlib import Path
 
@@ -118,17 +119,7 @@ def test_processes_that_never_came_say_what_torch_says(part):
 
 
 def test_on_several_machines_a_rank_is_named_with_its_own(part):
-    second = WorldPart(
-        size=4,
-        local_size=2,
-        folder=part.folder,
-        run_id="a",
-        limit_s=30,
-        join_limit_s=9,
-        asked_at=0.0,
-        node=1,
-        nodes=2,
-    )
+    second = dataclasses.replace(part, size=4, node=1, nodes=2)
     found = cause(second, [Ended(local_rank=0, exit_code=3)], "")
     assert found["message"] == "rank 2 of 4 on node 1 ended with exit code 3"
 

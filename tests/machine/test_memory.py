@@ -194,24 +194,31 @@ def test_what_was_freed_before_is_no_use_of_this_case():
     assert gauge.peak() < full - (48 << 20)
 
 
-def test_a_control_group_bounds_what_is_available(root):
-    """Version 2: what the group, or one that holds it, leaves; cached files can be dropped."""
-    root.write("proc/self/cgroup", "0::/slurm/job_7\n")
-    root.write("sys/fs/cgroup/slurm/memory.max", "6000000\n")
-    root.write("sys/fs/cgroup/slurm/memory.current", "5000000\n")
-    root.write("sys/fs/cgroup/slurm/memory.stat", "anon 4000000\ninactive_file 500000\n")
-    root.write("sys/fs/cgroup/slurm/job_7/memory.max", "max\n")
-    root.write("sys/fs/cgroup/slurm/job_7/memory.current", "5000000\n")
-    assert available(root.path) == 1_500_000
+VERSION_2 = {
+    "proc/self/cgroup": "0::/slurm/job_7\n",
+    "sys/fs/cgroup/slurm/memory.max": "6000000\n",
+    "sys/fs/cgroup/slurm/memory.current": "5000000\n",
+    "sys/fs/cgroup/slurm/memory.stat": "anon 4000000\ninactive_file 500000\n",
+    "sys/fs/cgroup/slurm/job_7/memory.max": "max\n",
+    "sys/fs/cgroup/slurm/job_7/memory.current": "5000000\n",
+}
+VERSION_1 = {
+    "proc/self/cgroup": "4:memory:/box\n3:cpuset:/\n",
+    "sys/fs/cgroup/memory/box/memory.limit_in_bytes": "3000000\n",
+    "sys/fs/cgroup/memory/box/memory.usage_in_bytes": "2500000\n",
+    "sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+    "sys/fs/cgroup/memory/memory.usage_in_bytes": "9000000\n",
+}
 
 
-def test_control_groups_of_version_1_do_too(root):
-    root.write("proc/self/cgroup", "4:memory:/box\n3:cpuset:/\n")
-    root.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "3000000\n")
-    root.write("sys/fs/cgroup/memory/box/memory.usage_in_bytes", "2500000\n")
-    root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n")
-    root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "9000000\n")
-    assert available(root.path) == 500_000
+@pytest.mark.parametrize(
+    ("files", "left"), [(VERSION_2, 1_500_000), (VERSION_1, 500_000)], ids=["2", "1"]
+)
+def test_a_control_group_bounds_what_is_available(root, files, left):
+    """What the group, or one that holds it, leaves; cached files can be dropped."""
+    for name, content in files.items():
+        root.write(name, content)
+    assert available(root.path) == left
 
 
 def test_this_process_can_be_read():

@@ -11,6 +11,7 @@ from fakes import measurements as made
 from benchrack.flattening import flatten
 from benchrack.records.journal import Header, Journal
 from benchrack.records.record import SCHEMA, to_record
+from benchrack.reports.records import of_session
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.results import (
     Outcome,
@@ -122,6 +123,17 @@ def make():
     return SimpleNamespace(
         case=case, measured=measured, missed=missed, shares=shares, R740=R740, LAPTOP=LAPTOP
     )
+
+
+@pytest.fixture
+def session(tmp_path):
+    """The results of one run on one machine."""
+
+    def build(measurements, outcomes=(), machine=R740):
+        header = Header(run="r1", started="2026-11-30T10:00:00Z", machine=machine)
+        return of_session(header, measurements, outcomes, tmp_path / "r1.json")
+
+    return build
 
 
 @pytest.fixture

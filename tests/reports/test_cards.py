@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from click.testing import CliRunner
 from fakes import measurements as made
+from fakes.tables import column
 
 from benchrack.command.cli import cli
 from benchrack.errors import ResultsError
@@ -56,10 +57,6 @@ def results(write_json):
         )
 
     return build
-
-
-def column(table, header):
-    return [row[table.headers.index(header)] for row in table.rows]
 
 
 def texts(table, *headers):

@@ -1,24 +1,10 @@
 """The parts of a batch on a card, beside its latency."""
 
-import pytest
 from fakes import measurements as made
 
-from benchrack.records.journal import Header
 from benchrack.reports.latency import latency_table
-from benchrack.reports.records import of_session
 
 PARTS = {"copy_in_ms": 2.0, "compute_ms": 5.5, "copy_out_ms": 0.25}
-
-
-@pytest.fixture
-def session(make, tmp_path):
-    """The results of one run on one machine."""
-
-    def build(measurements):
-        header = Header(run="r1", started="2026-11-30T10:00:00Z", machine=make.R740)
-        return of_session(header, measurements, (), tmp_path / "r1.json")
-
-    return build
 
 
 def on_a_card(measurement, **parts):

@@ -7,11 +7,10 @@ import dataclasses
 import pytest
 from fakes import measurements as made
 
-from benchrack.records.journal import Header
 from benchrack.reports.accuracy import accuracy_table
 from benchrack.reports.latency import latency_table
 from benchrack.reports.pooling import modes_of_starts
-from benchrack.reports.records import load, of_session
+from benchrack.reports.records import load
 from benchrack.reports.scaling import device_scaling_table
 from benchrack.reports.tables import render_all
 from benchrack.reports.throughput import throughput_table
@@ -19,15 +18,6 @@ from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.results import World
 
 ONE_START = "± is of one process; fresh ones may differ by more (--set starts=6)."
-
-
-@pytest.fixture
-def session(make, tmp_path):
-    def build(measurements):
-        header = Header(run="r1", started="2026-11-30T10:00:00Z", machine=make.R740)
-        return of_session(header, measurements, (), tmp_path / "r1.json")
-
-    return build
 
 
 @pytest.fixture

@@ -11,10 +11,8 @@ from fakes import measurements as made
 
 from benchrack.command.cli import cli
 from benchrack.errors import ResultsError
-from benchrack.records.journal import Header
 from benchrack.reports.beside import published_tables, relative
 from benchrack.reports.published import QUANTITIES, built_in, load
-from benchrack.reports.records import of_session
 from benchrack.reports.tables import render_all
 from benchrack.statistics.interval import Interval
 
@@ -327,12 +325,9 @@ def test_a_mistake_in_a_file_is_named(file, old, new, words):
 
 
 @pytest.fixture
-def session(make, tmp_path):
-    def build(*measurements):
-        header = Header(run="r1", started="2026-11-30T10:00:00Z", machine=make.R740)
-        return of_session(header, measurements, [], tmp_path / "r1.json")
-
-    return build
+def session(session):
+    """The results of one run, of these measurements."""
+    return lambda *measurements: session(measurements)
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 from fakes import measurements as made
+from fakes.tables import column, texts
 
-from benchrack.records.journal import Header
 from benchrack.reports.power import power_table
-from benchrack.reports.records import load, of_session
+from benchrack.reports.records import load
 from benchrack.reports.scaling import (
     batch_power_table,
     batch_scaling_table,
@@ -18,15 +18,6 @@ from benchrack.reports.scaling import (
 from benchrack.vocabulary.results import Footprint, Power, World
 
 P4 = "Tesla P4"
-
-
-@pytest.fixture
-def session(make, tmp_path):
-    def build(measurements, outcomes=()):
-        header = Header(run="r1", started="2026-11-30T10:00:00Z", machine=make.R740)
-        return of_session(header, measurements, outcomes, tmp_path / "r1.json")
-
-    return build
 
 
 @pytest.fixture
@@ -47,14 +38,6 @@ def on_cards(make):
         return dataclasses.replace(measured, power=power if absolute else None, world=world)
 
     return build
-
-
-def texts(table):
-    return [[str(cell) for cell in row] for row in table.rows]
-
-
-def column(table, header):
-    return [row[table.headers.index(header)] for row in table.rows]
 
 
 # Devices --------------------------------------------------------------------------------------

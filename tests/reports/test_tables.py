@@ -3,42 +3,22 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 
 import pytest
+from fakes import measurements as made
+from fakes.tables import column, texts
 
-from benchrack.records.journal import Header
 from benchrack.records.record import to_record
 from benchrack.reports.accuracy import accuracy_table
 from benchrack.reports.latency import latency_table
 from benchrack.reports.power import power_table
-from benchrack.reports.records import load, of_session
+from benchrack.reports.records import load
 from benchrack.reports.tables import FORMATS, render_all
 from benchrack.reports.throughput import throughput_table
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.results import Power
-
-
-@pytest.fixture
-def session(make, tmp_path):
-    """The results of one run on one machine."""
-
-    def build(measurements, outcomes=(), machine=make.R740):
-        header = Header(run="r1", started="2026-11-30T10:00:00Z", machine=machine)
-        return of_session(header, measurements, outcomes, tmp_path / "r1.json")
-
-    return build
-
-
-def texts(table):
-    return [[str(cell) for cell in row] for row in table.rows]
-
-
-def column(table, header):
-    return [row[table.headers.index(header)] for row in table.rows]
-
 
 # Throughput -----------------------------------------------------------------------------------
 
@@ -385,11 +365,13 @@ def test_starts_that_differ_in_accuracy_say_so(session, make):
 # Power ----------------------------------------------------------------------------------------
 
 
+def metered(measurement, meters=("nvml",), **power):
+    return made.but(measurement, power=Power(meters=meters, **power))
+
+
 def test_power_shows_what_meters_measured(session, make):
-    power = Power(
-        meters=("nvml",), average_power_w=70.0, images_per_s_per_w=1.5, energy_window_too_short=True
-    )
-    measured = dataclasses.replace(make.measured(105.0), power=power)
+    seen = {"average_power_w": 70.0, "images_per_s_per_w": 1.5, "energy_window_too_short": True}
+    measured = metered(make.measured(105.0), **seen)
     table = power_table(session([measured, make.measured(9.0, model="vgg16")]))
     assert table.headers == ("model", "backend", "batch", "images/s", "power W", "images/s/W")
     assert texts(table) == [["resnet50", "pytorch-fp32", "1", "105.0 ±0.8 % [1]", "70.00", "1.500"]]
@@ -400,16 +382,10 @@ ENERGY_ONLY = "energy-uncertain: energy is known to ±6.0% only (limit ±3.5%)"
 
 
 def test_what_speaks_against_energy_alone_marks_the_energy_and_not_the_images(session, make):
-    power = Power(
-        meters=("nvml",),
-        average_power_w=70.0,
-        idle_power_w=20.0,
-        energy_per_image_j=0.7,
-        images_per_s_per_w=1.5,
-        images_per_s_per_w_above_idle=2.1,
-    )
+    of_images = {"images_per_s_per_w": 1.5, "images_per_s_per_w_above_idle": 2.1}
     measured = make.measured(105.0, reasons=(ENERGY_ONLY,))
-    results = session([dataclasses.replace(measured, power=power)])
+    watts = {"average_power_w": 70.0, "idle_power_w": 20.0}
+    results = session([metered(measured, energy_per_image_j=0.7, **watts, **of_images)])
     table = power_table(results)
     assert table.footnotes == (f"not valid, {ENERGY_ONLY}",)
     marked = [h for h, cell in zip(table.headers, table.rows[0], strict=True) if cell.invalid]
@@ -423,25 +399,18 @@ def test_what_speaks_against_energy_alone_marks_the_energy_and_not_the_images(se
 
 
 def test_a_row_with_both_kinds_of_reasons_has_each_where_it_belongs(session, make):
-    power = Power(meters=("nvml",), average_power_w=70.0)
     measured = make.measured(105.0, reasons=("noisy: by 9 %", ENERGY_ONLY))
-    table = power_table(session([dataclasses.replace(measured, power=power)]))
+    table = power_table(session([metered(measured, average_power_w=70.0)]))
     assert table.footnotes == ("not valid, noisy: by 9 %", f"not valid, {ENERGY_ONLY}")
     assert column(table, "images/s")[0].mark == "! [1]"
     assert column(table, "power W")[0].mark == "! [2]"
 
 
 def test_energy_of_an_image_and_idle_power_have_their_uncertainty(session, make):
-    power = Power(
-        meters=("nvml",),
-        energy_j=700.0,
-        energy_uncertainty_j=21.0,
-        energy_per_image_j=0.7,
-        average_power_w=70.0,
-        idle_power_w=20.0,
-        idle_power_spread_w=0.1,
-    )
-    table = power_table(session([dataclasses.replace(make.measured(100.0), power=power)]))
+    energy = {"energy_j": 700.0, "energy_uncertainty_j": 21.0, "energy_per_image_j": 0.7}
+    idle = {"idle_power_w": 20.0, "idle_power_spread_w": 0.1}
+    measured = metered(make.measured(100.0), average_power_w=70.0, **energy, **idle)
+    table = power_table(session([measured]))
     assert str(column(table, "J/image")[0]) == "0.7000 ±3.0 %"
     assert str(column(table, "idle W")[0]) == "20.00 ±0.5 %"
     assert column(table, "J/image")[0].value == 0.7
@@ -450,15 +419,16 @@ def test_energy_of_an_image_and_idle_power_have_their_uncertainty(session, make)
 
 
 def test_energy_without_an_uncertainty_is_shown_without(session, make):
-    power = Power(meters=("lab",), energy_j=700.0, energy_per_image_j=0.7, idle_power_w=20.0)
-    table = power_table(session([dataclasses.replace(make.measured(100.0), power=power)]))
+    seen = {"energy_j": 700.0, "energy_per_image_j": 0.7, "idle_power_w": 20.0}
+    table = power_table(session([metered(make.measured(100.0), ("lab",), **seen)]))
     assert str(column(table, "J/image")[0]) == "0.7000"
     assert str(column(table, "idle W")[0]) == "20.00"
 
 
 def test_the_whole_system_has_columns_of_its_own(session, make):
-    power = Power(
-        meters=("wall",),
+    measured = metered(
+        make.measured(100.0),
+        ("wall",),
         system_meter="wall",
         system_energy_j=4000.0,
         system_energy_uncertainty_j=80.0,
@@ -468,7 +438,7 @@ def test_the_whole_system_has_columns_of_its_own(session, make):
         system_images_per_s_per_w=0.25,
         system_images_per_s_per_w_above_idle=0.4,
     )
-    table = power_table(session([dataclasses.replace(make.measured(100.0), power=power)]))
+    table = power_table(session([measured]))
     assert table.headers[4:] == (
         "system W",
         "system idle W",

@@ -214,30 +214,27 @@ def test_alone_an_error_is_raised_as_it_is():
 # --- a whole case -----------------------------------------------------------------------------
 
 
-def test_throughput_is_that_of_all_at_the_slowests_pace(tmp_path):
-    """10 ms and 20 ms a batch of 4: two processes give 8 images in 20 ms."""
+def of_two(tmp_path, case, **settings):
+    """What each of two ranks measured of a case; a batch takes one 10 ms and the other 20 ms."""
 
     def run(peers):
         clock = lab.Clock()
         cost = 0.010 * (1 + peers.rank)
         backend = lab.backend(clock=clock, cost=lambda index: cost)
-        bench = lab.bench(tmp_path, backend, clock=clock, time_limit_s=1)
-        bench = dataclasses.replace(bench, peers=peers)
-        return running.measure(bench, made.case(device_count=2))
+        bench = lab.bench(tmp_path, backend, clock=clock, **settings)
+        return running.measure(dataclasses.replace(bench, peers=peers), case)
 
-    for measurement, found in together(2, run):
+    return together(2, run)
+
+
+def test_throughput_is_that_of_all_at_the_slowests_pace(tmp_path):
+    """10 ms and 20 ms a batch of 4: two processes give 8 images in 20 ms."""
+    for measurement, found in of_two(tmp_path, made.case(device_count=2), time_limit_s=1):
         assert measurement.result.images_per_s.value == pytest.approx(400, rel=0.002)
         assert len(found.own_seconds_per_batch) == len(measurement.seconds_per_batch)
 
 
 def test_latency_is_each_ones_own_until_they_are_combined(tmp_path):
-    def run(peers):
-        clock = lab.Clock()
-        cost = 0.010 * (1 + peers.rank)
-        backend = lab.backend(clock=clock, cost=lambda index: cost)
-        bench = lab.bench(tmp_path, backend, clock=clock, latency_samples=50)
-        bench = dataclasses.replace(bench, peers=peers)
-        case = made.case(scenario="latency", batch_size=1, device_count=2)
-        return running.measure(bench, case)[0].result.p50.value
-
-    assert together(2, run) == [pytest.approx(10), pytest.approx(20)]
+    case = made.case(scenario="latency", batch_size=1, device_count=2)
+    found = [measurement for measurement, _ in of_two(tmp_path, case, latency_samples=50)]
+    assert [m.result.p50.value for m in found] == [pytest.approx(10), pytest.approx(20)]

@@ -19,7 +19,6 @@ from benchrack.verdict.tolerances import TOLERANCES
 from benchrack.vocabulary.descriptors import Accelerator, Cited
 from benchrack.vocabulary.results import (
     OF_ENERGY,
-    OutputCheck,
     Power,
     Surroundings,
 )
@@ -52,14 +51,7 @@ VALID = made.throughput(
     seconds_per_batch=(0.01, 0.0101, 0.0099) * 10,
     images_per_s=Interval(value=800, low=795, high=805),
     steadiness={"rounds": 30, "coefficient_of_variation": 0.01, "unsynchronised_share": 0.0},
-    output_check=OutputCheck(
-        images=8,
-        reference="ref",
-        max_relative_error=1e-6,
-        cosine=1.0,
-        agreement=1.0,
-        input_spread=0.3,
-    ),
+    output_check=made.output_check(reference="ref"),
     power=Power(
         meters=("nvml",),
         energy_window_s=2,

@@ -77,15 +77,6 @@ def test_an_empty_folder_is_refused(tmp_path):
         open_folder(str(tmp_path), SETTINGS)
 
 
-def test_no_missing_folder_no_file_and_not_nothing(tree):
-    with pytest.raises(DatasetError, match="--dataset=folder:DIR"):
-        open_folder(None, SETTINGS)
-    with pytest.raises(DatasetError, match="does not exist"):
-        open_folder(str(tree / "nowhere"), SETTINGS)
-    with pytest.raises(DatasetError, match="is a file"):
-        open_folder(str(tree / "pear" / "3.png"), SETTINGS)
-
-
 def test_more_to_calibrate_than_there_is_names_the_numbers(tree):
     with pytest.raises(DatasetError, match="has 30 pictures, and 1250 are to calibrate"):
         open_folder(str(tree), make_request())

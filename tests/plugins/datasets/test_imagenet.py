@@ -315,13 +315,6 @@ def test_an_empty_folder_and_empty_class_folders_are_refused(tmp_path):
         open_imagenet(str(tmp_path), SETTINGS)
 
 
-def test_no_folder_at_all_is_refused(tmp_path):
-    with pytest.raises(DatasetError, match="--dataset=imagenet:DIR"):
-        open_imagenet(None, SETTINGS)
-    with pytest.raises(DatasetError, match="does not exist"):
-        open_imagenet(str(tmp_path / "nowhere"), SETTINGS)
-
-
 def test_more_to_calibrate_than_there_is_names_the_numbers(classed):
     with pytest.raises(DatasetError, match="has 10 pictures, and 1250 are to calibrate"):
         open_imagenet(str(classed), make_request())
