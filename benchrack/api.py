@@ -17,10 +17,18 @@ from benchrack.errors import (
     UnsupportedError,
     WeightsError,
 )
+from benchrack.flattening import part
 from benchrack.machine import nvml, processors, surroundings
 from benchrack.machine.memory import ran_out
+from benchrack.scenarios import observation
+from benchrack.scenarios.bench import Bench
+from benchrack.statistics.blocks import percentile
+from benchrack.statistics.interval import Interval
+from benchrack.statistics.order_statistics import median_interval, wilson
+from benchrack.timing.rounds import measure_rounds, measure_singly, warm_up
 from benchrack.verdict.rules import HARMLESS_THROTTLING
-from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest, Session
+from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest, Session, TrainingSession
+from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.datasets import Dataset, Sample, Split, SplitRequest
 from benchrack.vocabulary.descriptors import (
     ACCELERATOR_FIGURES,
@@ -46,6 +54,26 @@ from benchrack.vocabulary.meters import (
 )
 from benchrack.vocabulary.models import LoadedModel, Model, Preprocessing
 from benchrack.vocabulary.provenance import Provenance, hashed, without_passwords
+from benchrack.vocabulary.results import (
+    Findings,
+    Footprint,
+    Measurement,
+    OutputCheck,
+    Power,
+    Steadiness,
+    Surroundings,
+)
+from benchrack.vocabulary.scenarios import (
+    BACKENDS,
+    BATCH_SIZES,
+    DEVICE_COUNTS,
+    MODELS,
+    Axis,
+    Metric,
+    Rule,
+    Scenario,
+    Yardstick,
+)
 from benchrack.vocabulary.settings import Settings
 
 # ruff: noqa: RUF022 - by what they are for, not by the alphabet
@@ -70,6 +98,7 @@ __all__ = [
     "Engine",
     "PrepareRequest",
     "Session",
+    "TrainingSession",
     "ran_out",
     # models
     "LoadedModel",
@@ -101,6 +130,36 @@ __all__ = [
     "WaitableClock",
     "integrals",
     "minimum_window_s",
+    # scenarios: what one declares
+    "BACKENDS",
+    "BATCH_SIZES",
+    "DEVICE_COUNTS",
+    "MODELS",
+    "Axis",
+    "Metric",
+    "Rule",
+    "Scenario",
+    "Yardstick",
+    "part",
+    # scenarios: what one measures with
+    "Bench",
+    "Case",
+    "measure_rounds",
+    "measure_singly",
+    "median_interval",
+    "observation",
+    "percentile",
+    "warm_up",
+    "wilson",
+    # scenarios: what one finds
+    "Findings",
+    "Footprint",
+    "Interval",
+    "Measurement",
+    "OutputCheck",
+    "Power",
+    "Steadiness",
+    "Surroundings",
     # provenance
     "Provenance",
     "hashed",

@@ -21,6 +21,10 @@ class UnknownNameError(BenchrackError):
         super().__init__(f"unknown {kind} {name!r}.{hint} Known: {choices}")
 
 
+class PluginFileError(BenchrackError):
+    """A file of plugins that was named can't be read or imported."""
+
+
 class SweepError(BenchrackError):
     """A sweep file or an option that spans the sweep can't be understood."""
 

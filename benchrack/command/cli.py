@@ -5,17 +5,19 @@ Each command imports what it needs itself, so that `--help` is instant.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from benchrack.errors import BenchrackError, ResultsError, UnknownNameError
 
 if TYPE_CHECKING:
+    from benchrack.registry.registry import Registry
     from benchrack.reports.tables import Format
 
 KINDS = (
@@ -45,15 +47,32 @@ def complain(message: str) -> None:
     click.echo(f"benchrack: {message}", err=True)
 
 
-def disable_plugins(command: F) -> F:
-    """The option of every command that asks the plugins."""
-    return click.option(
+def asks_plugins(command: F) -> F:
+    """The options of every command that asks the plugins: it gets the `registry`."""
+
+    @click.option(
+        "--plugins",
+        "files",
+        multiple=True,
+        metavar="FILE",
+        help="A file with plugins, such as a conftest.py, beside those that are installed.",
+    )
+    @click.option(
         "--disable-plugins",
         "disabled",
         multiple=True,
         metavar="NAMES",
         help="Switch plugins off: names of plugins or distributions, commas between.",
-    )(command)
+    )
+    @functools.wraps(command)
+    def asking(*args: Any, files: tuple[str, ...], disabled: tuple[str, ...], **kwargs: Any) -> Any:
+        from benchrack.registry.loading import load_file
+        from benchrack.registry.registry import load_registry
+
+        registry = load_registry(disabled=disabled, conftests=map(load_file, files))
+        return command(*args, registry=registry, **kwargs)
+
+    return cast(F, asking)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,14 +88,14 @@ def cli() -> None:
 @click.option("--sweep", default="quick", help="The sweep that is to run: a name, or a TOML file.")
 @click.option("--device", default="auto", help="The devices that are to be used, as pytest has it.")
 @click.option("--device-counts", metavar="N,M", help="Device counts instead of the sweep's.")
-@disable_plugins
+@asks_plugins
 @click.pass_context
 def doctor(
     ctx: click.Context,
     sweep: str,
     device: str,
     device_counts: str | None,
-    disabled: tuple[str, ...],
+    registry: Registry,
 ) -> None:
     """Show what this machine is, what can run on it, and what would spoil a number taken now.
 
@@ -84,11 +103,10 @@ def doctor(
     """
     from benchrack.cases.sweep import parse_axis
     from benchrack.command.doctor import render, run_doctor
-    from benchrack.registry.registry import load_registry
     from benchrack.vocabulary.scenarios import DEVICE_COUNTS
 
     found = run_doctor(
-        load_registry(disabled=disabled),
+        registry,
         asked=sweep,
         device=device,
         device_counts=parse_axis(DEVICE_COUNTS, device_counts) if device_counts else None,
@@ -100,18 +118,16 @@ def doctor(
 @cli.command("list")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("names", nargs=-1)
-@disable_plugins
+@asks_plugins
 @click.pass_context
-def list_(ctx: click.Context, kind: str, names: tuple[str, ...], disabled: tuple[str, ...]) -> None:
+def list_(ctx: click.Context, kind: str, names: tuple[str, ...], registry: Registry) -> None:
     """Show what is registered, or some of it by NAMES: by whom, and what it needs.
 
     Cards that are named stand side by side. `published` is what others printed: of publications
     that are named, every figure with its source. Exit code 1 when a plugin is broken.
     """
     from benchrack.command import inventory
-    from benchrack.registry.registry import load_registry
 
-    registry = load_registry(disabled=disabled)
     click.echo(inventory.render(kind, registry, names))
     for problem in registry.problems:
         complain(str(problem))
@@ -128,7 +144,7 @@ def list_(ctx: click.Context, kind: str, names: tuple[str, ...], disabled: tuple
     metavar="CARD",
     help="Where several cards were measured: what they are relative to, such as p40.",
 )
-@disable_plugins
+@asks_plugins
 @click.pass_context
 def report(
     ctx: click.Context,
@@ -138,13 +154,12 @@ def report(
     output: Path | None,
     published: bool,
     relative_to: str | None,
-    disabled: tuple[str, ...],
+    registry: Registry,
 ) -> None:
     """Build the tables from results: pytest-benchmark's JSON, or journals of runs that were killed.
 
     Without files, from the newest run in ./results. Exit code 1 when some file could not be read.
     """
-    from benchrack.registry.registry import load_registry
     from benchrack.reports.records import load, newest_run
     from benchrack.reports.tables import render_all
 
@@ -154,8 +169,7 @@ def report(
             raise click.UsageError(
                 f"{option} is for the tables of {pages}; {format_} holds one's own records"
             )
-    scenarios = load_registry(disabled=disabled).scenarios
-    results = load(paths or newest_run(RESULTS), scenarios)
+    results = load(paths or newest_run(RESULTS), registry.scenarios)
     for problem in results.problems:
         complain(problem)
     if not results.records and not results.misses:

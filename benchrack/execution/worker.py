@@ -7,7 +7,6 @@ it up. It ends when its input does, at once and wherever it is: so no worker out
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
 import json
 import os
 import queue
@@ -16,7 +15,6 @@ import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from benchrack.cache import Cache
@@ -27,6 +25,7 @@ from benchrack.machine.gauges import limit_host_memory
 from benchrack.machine.memory import GIB
 from benchrack.machine.placement import Place, bind
 from benchrack.records.record import to_record
+from benchrack.registry.loading import load_file
 from benchrack.registry.registry import load_registry
 from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.cases import Case
@@ -68,7 +67,7 @@ def _read(lines: queue.Queue[str]) -> None:
 def bench_of(setup: dict[str, Any], device: Device, metered: Sequence[Device]) -> Bench:
     """The bench that `executors.Setup` describes, on a device, with the meters of some devices."""
     sys.path[:] = [*sys.path, *(p for p in setup["path"] if p not in sys.path)]
-    conftests = [_imported(number, path) for number, path in enumerate(setup["conftests"])]
+    conftests = [load_file(path) for path in setup["conftests"]]
     registry = load_registry(disabled=setup["disabled"], conftests=conftests)
     return Bench.on(
         device,
@@ -80,16 +79,6 @@ def bench_of(setup: dict[str, Any], device: Device, metered: Sequence[Device]) -
             idle={domain: unflatten(Idle, flat) for domain, flat in setup["idle"].items()},
         ),
     )
-
-
-def _imported(number: int, path: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"benchrack_conftest_{number}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look up what their annotations mean
-    spec.loader.exec_module(module)
-    return module
 
 
 def _measure(bench: Bench, case: Case, placement: str) -> dict[str, Any]:

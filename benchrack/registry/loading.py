@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import difflib
 import functools
+import hashlib
 import importlib
 import importlib.metadata
+import importlib.util
 import inspect
 import os
 import re
+import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 import pluggy
 
-from benchrack.errors import BenchrackError
+from benchrack.errors import BenchrackError, PluginFileError
 
 GROUP = "benchrack"
 DISABLE_VARIABLE = "BENCHRACK_DISABLE_PLUGINS"
@@ -127,6 +131,28 @@ def _problem(provider: Provider, what: str, remedy: str | None = None) -> Proble
         )
     message = f"{provider}: {what}"
     return Problem(provider=provider, message=f"{message}. {remedy}" if remedy else message)
+
+
+def load_file(path: str) -> ModuleType:
+    """A file of plugins, such as a conftest.py, as a module of a name of its own.
+
+    Raises PluginFileError where it can't be read or imported.
+    """
+    digest = hashlib.sha256(os.path.abspath(path).encode()).hexdigest()[:12]
+    name = f"benchrack_plugins_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None or not os.path.isfile(path):
+        raise PluginFileError(f"{path} is no file of Python code, and should hold plugins")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look up what their annotations mean
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise PluginFileError(f"{path} can't be imported: {_describe(error)}") from error
+    return module
 
 
 def find_plugins(

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.results import Measurement
+from benchrack.api import Case, Measurement
 
 pytestmark = [pytest.mark.inference, pytest.mark.latency]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 import tomllib
 import types
 from pathlib import Path
@@ -40,6 +41,7 @@ def blocks(text, language="python"):
 
 def as_conftest(source):
     module = types.ModuleType("conftest")
+    sys.modules[module.__name__] = module  # where dataclasses look up their annotations
     module.__file__ = "conftest.py"
     exec(compile(source, "docs/plugins.md", "exec"), module.__dict__)
     return module
@@ -93,7 +95,7 @@ def test_the_page_shows_the_backend_that_is_in_the_examples():
 
 
 def test_the_pyproject_of_the_page_has_an_entry_point():
-    (text,) = blocks(PAGE, "toml")
+    text, _ = blocks(PAGE, "toml")
     assert tomllib.loads(text)["project"]["entry-points"]["benchrack"] == {"lab": "lab_backends"}
 
 
