@@ -29,6 +29,7 @@ from benchrack.timing.rounds import measure_rounds, measure_singly, warm_up
 from benchrack.verdict.rules import HARMLESS_THROTTLING
 from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest, Session, TrainingSession
 from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.combining import total
 from benchrack.vocabulary.datasets import Dataset, Sample, Split, SplitRequest
 from benchrack.vocabulary.descriptors import (
     ACCELERATOR_FIGURES,
@@ -130,6 +131,7 @@ __all__ = [
     "WaitableClock",
     "integrals",
     "minimum_window_s",
+    "total",
     # scenarios: what one declares
     "BACKENDS",
     "BATCH_SIZES",

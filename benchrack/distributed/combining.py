@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from benchrack.energy.integrals import images_per_j
 from benchrack.errors import BenchrackError, DatasetError, WeightsError
+from benchrack.vocabulary import combining
 from benchrack.vocabulary.backends import Engine
-from benchrack.vocabulary.results import Measurement, OutputCheck, Power, Surroundings, World
+from benchrack.vocabulary.results import Measurement, Power, Surroundings, World
 from benchrack.vocabulary.scenarios import Scenario
 
 
@@ -60,6 +60,7 @@ def combined(ranks: Sequence[RankResult], scenario: Scenario) -> Measurement:
         rank.measurement.result for rank in (ranks[first], *ranks[:first], *ranks[first + 1 :])
     ]
     whole = [rank.measurement for rank in ranks]
+    checks = [m.output_check for m in whole if m.output_check]
     nodes = len({rank.node for rank in ranks})
     return dataclasses.replace(
         slowest,
@@ -68,7 +69,7 @@ def combined(ranks: Sequence[RankResult], scenario: Scenario) -> Measurement:
         preparation=dataclasses.replace(
             slowest.preparation, prepare_s=max(m.preparation.prepare_s for m in whole)
         ),
-        output_check=_output_check([m.output_check for m in whole if m.output_check]),
+        output_check=combining.combined(checks) if checks else None,
         power=_power([m.power for m in whole if m.power]),
         surroundings=_surroundings([m.surroundings for m in whole if m.surroundings]),
         footprint=max(
@@ -82,7 +83,7 @@ def combined(ranks: Sequence[RankResult], scenario: Scenario) -> Measurement:
             rank_images_per_s=tuple(slowest.case.batch_size / median for median in medians),
             skew=_skew(ranks, medians),
             startup_s=max(rank.startup_s for rank in ranks),
-            barrier_s=_worst(max, (rank.between_s for rank in ranks)),
+            barrier_s=max((r.between_s for r in ranks if r.between_s is not None), default=None),
             placement=tuple(
                 f"node {rank.node}: {rank.placement}" if nodes > 1 else rank.placement
                 for rank in ranks
@@ -113,32 +114,18 @@ def _engine(engine: Engine, engines: Sequence[Engine]) -> Engine:
     return dataclasses.replace(engine, deviations=tuple(deviations))
 
 
-def _output_check(checks: Sequence[OutputCheck]) -> OutputCheck | None:
-    if not checks:
-        return None
-    return dataclasses.replace(
-        checks[0],
-        max_relative_error=max(check.max_relative_error for check in checks),
-        cosine=min(check.cosine for check in checks),
-        agreement=min(check.agreement for check in checks),
-        input_spread=min(check.input_spread for check in checks),
-    )
-
-
 def _surroundings(found: Sequence[Surroundings]) -> Surroundings | None:
+    """As the most threads a core saw them, and what any of them saw of others."""
     if not found:
         return None
     tightest = max(found, key=lambda s: (s.threads_used or 0) / (s.usable_cores or 1))
-    return dataclasses.replace(
-        tightest,
-        foreign_cpu_share=_worst(max, (s.foreign_cpu_share for s in found)),
-        foreign_cpu_resolution=_worst(max, (s.foreign_cpu_resolution for s in found)),
-        other_processes=tuple(
-            f"rank {rank}: {process}"
-            for rank, surroundings in enumerate(found)
-            for process in surroundings.other_processes
-        ),
-    )
+    others = [
+        f"rank {rank}: {process}"
+        for rank, surroundings in enumerate(found)
+        for process in surroundings.other_processes
+    ]
+    first = dataclasses.replace(tightest, other_processes=tuple(others))
+    return combining.combined([first, *found])
 
 
 def _power(powers: Sequence[Power]) -> Power | None:
@@ -146,75 +133,23 @@ def _power(powers: Sequence[Power]) -> Power | None:
     worst. The images are those of the whole world in each."""
     if len(powers) < 2:
         return powers[0] if powers else None
-
-    def each(name: str) -> list[Any]:
-        return [getattr(power, name) for power in powers]
-
-    def total(name: str) -> float | None:
-        values = each(name)
-        return None if None in values else sum(values)
-
-    def united(name: str) -> tuple[Any, ...]:
-        return tuple(dict.fromkeys(value for values in each(name) for value in values))
-
-    power_w, idle_w = total("average_power_w"), total("idle_power_w")
-    system_w, system_idle_w = total("system_power_w"), total("system_idle_power_w")
-    first = powers[0]
-    rate = _metered_rate(first)
-    by_device_j = each("energy_by_device_j")
-    worst = {
-        "energy_window_s": min,
-        "energy_window_minimum_s": max,
-        "energy_window_too_short": max,
-        "sampling_period_s": max,
-        "sensor_period_s": max,
-        "sensor_period_observed": min,
-        "sm_clock_mhz_min": min,
-        "sm_clock_mhz_median": min,
-        "memory_clock_mhz_min": min,
-        "memory_clock_mhz_median": min,
-        "temperature_start_c": max,
-        "temperature_max_c": max,
-        "power_limit_w": min,
-        "memory_used_peak_gib": max,
-        "utilisation_median": min,
-    }
+    rate, whole = _metered_rate(powers[0]), combining.combined(powers)
+    power_w, idle_w = whole.average_power_w, whole.idle_power_w
+    system_w, system_idle_w = whole.system_power_w, whole.system_idle_power_w
+    by_device_j = [power.energy_by_device_j for power in powers]
     return dataclasses.replace(
-        first,
-        meters=united("meters"),
-        meters_absent=united("meters_absent"),
-        meter_faults=united("meter_faults"),
+        whole,
         metered_devices=tuple(
             f"node {node}: {device}"
-            for node, devices in enumerate(each("metered_devices"))
-            for device in devices
+            for node, power in enumerate(powers)
+            for device in power.metered_devices
         ),
         energy_by_device_j=sum(by_device_j, ()) if all(by_device_j) else (),
-        energy_j=total("energy_j"),
-        energy_uncertainty_j=total("energy_uncertainty_j"),
         energy_per_image_j=power_w / rate if power_w and rate else None,
-        sampled_energy_j=total("sampled_energy_j"),
-        host_energy_j=total("host_energy_j"),
-        energy_method=" and ".join(filter(None, dict.fromkeys(each("energy_method")))) or None,
-        average_power_w=power_w,
-        idle_power_w=idle_w,
-        idle_power_spread_w=total("idle_power_spread_w"),
         images_per_s_per_w=images_per_j(rate, power_w),
-        images_per_s_per_w_above_idle=(
-            None if idle_w is None else images_per_j(rate, power_w, idle_w)
-        ),
-        system_meter=" and ".join(filter(None, dict.fromkeys(each("system_meter")))) or None,
-        system_energy_j=total("system_energy_j"),
-        system_energy_uncertainty_j=total("system_energy_uncertainty_j"),
-        system_power_w=system_w,
-        system_idle_power_w=system_idle_w,
-        system_idle_power_spread_w=total("system_idle_power_spread_w"),
+        images_per_s_per_w_above_idle=images_per_j(rate, power_w, idle_w),
         system_images_per_s_per_w=images_per_j(rate, system_w),
-        system_images_per_s_per_w_above_idle=(
-            None if system_idle_w is None else images_per_j(rate, system_w, system_idle_w)
-        ),
-        throttle_reasons=united("throttle_reasons"),
-        **{name: _worst(rule, each(name)) for name, rule in worst.items()},
+        system_images_per_s_per_w_above_idle=images_per_j(rate, system_w, system_idle_w),
     )
 
 
@@ -227,9 +162,3 @@ def _metered_rate(power: Power) -> float | None:
         if per_watt is not None and power_w is not None:
             return per_watt * power_w
     return None
-
-
-def _worst(rule: Callable[[list[Any]], Any], values: Iterable[Any]) -> Any:
-    """Of those that are known; None where none is."""
-    known = [value for value in values if value is not None]
-    return rule(known) if known else None

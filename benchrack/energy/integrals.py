@@ -168,19 +168,13 @@ def all_known(values: Sequence[float | None]) -> tuple[float, ...]:
     return known if len(known) == len(values) else ()
 
 
-def total(values: Sequence[float | None]) -> float | None:
-    """The sum, or None where one of them, or all, is not known."""
-    known = all_known(values)
-    return sum(known) if known else None
-
-
 def images_per_j(
-    images_per_s: float | None, power_w: float | None, idle_w: float = 0.0
+    images_per_s: float | None, power_w: float | None, idle_w: float | None = 0.0
 ) -> float | None:
     """Images per joule, that is images/s per watt, of the power above `idle_w`.
 
     None where something was not measured, or where the load draws no more than idle.
     """
-    if images_per_s is None or power_w is None or power_w <= idle_w:
+    if images_per_s is None or power_w is None or idle_w is None or power_w <= idle_w:
         return None
     return images_per_s / (power_w - idle_w)

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 
-from benchrack.energy.integrals import total
 from benchrack.energy.sampler import Sampler
 from benchrack.errors import UnsupportedError
+from benchrack.vocabulary.combining import total
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import (
     PERIODS,

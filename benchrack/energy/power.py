@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from benchrack.energy.integrals import all_known, images_per_j, total
+from benchrack.energy.integrals import all_known, images_per_j
 from benchrack.energy.metering import Idle, Metering, Window
+from benchrack.vocabulary.combining import total
 from benchrack.vocabulary.meters import Conditions, Domain, Reading, of_domains
 from benchrack.vocabulary.results import Power
 
@@ -70,7 +71,7 @@ def power_of(
         idle_power_w=idle_w,
         idle_power_spread_w=spread_w,
         images_per_s_per_w=images_per_j(images_per_s, power_w),
-        images_per_s_per_w_above_idle=_above(images_per_s, power_w, idle_w),
+        images_per_s_per_w_above_idle=images_per_j(images_per_s, power_w, idle_w),
         system_meter=system[0].meter if system else None,
         system_energy_j=system_energy_j,
         system_energy_uncertainty_j=system_uncertainty_j,
@@ -78,7 +79,7 @@ def power_of(
         system_idle_power_w=system_idle_w,
         system_idle_power_spread_w=system_spread_w,
         system_images_per_s_per_w=images_per_j(images_per_s, system_w),
-        system_images_per_s_per_w_above_idle=_above(images_per_s, system_w, system_idle_w),
+        system_images_per_s_per_w_above_idle=images_per_j(images_per_s, system_w, system_idle_w),
     )
 
 
@@ -109,7 +110,3 @@ def _idle(
         total([None if one is None else one.power_w for one in known]),
         total([None if one is None else one.spread_w for one in known]),
     )
-
-
-def _above(images_per_s: float | None, power_w: float | None, idle_w: float | None) -> float | None:
-    return None if idle_w is None else images_per_j(images_per_s, power_w, idle_w)

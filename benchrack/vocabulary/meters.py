@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from benchrack.vocabulary.combining import of_ranks, union
 from benchrack.vocabulary.devices import Device
 
 Method = Literal["counter", "sampled"]
@@ -64,16 +65,16 @@ class Conditions:
     in which a kernel ran, as NVML counts. `throttle_reasons` names every reason that was active.
     """
 
-    sm_clock_mhz_min: float | None = None
-    sm_clock_mhz_median: float | None = None
-    memory_clock_mhz_min: float | None = None
-    memory_clock_mhz_median: float | None = None
-    temperature_start_c: float | None = None
-    temperature_max_c: float | None = None
-    throttle_reasons: tuple[str, ...] = ()
-    power_limit_w: float | None = None
-    memory_used_peak_gib: float | None = None
-    utilisation_median: float | None = None
+    sm_clock_mhz_min: float | None = of_ranks(min, default=None)
+    sm_clock_mhz_median: float | None = of_ranks(min, default=None)
+    memory_clock_mhz_min: float | None = of_ranks(min, default=None)
+    memory_clock_mhz_median: float | None = of_ranks(min, default=None)
+    temperature_start_c: float | None = of_ranks(max, default=None)
+    temperature_max_c: float | None = of_ranks(max, default=None)
+    throttle_reasons: tuple[str, ...] = of_ranks(union, default=())
+    power_limit_w: float | None = of_ranks(min, default=None)
+    memory_used_peak_gib: float | None = of_ranks(max, default=None)
+    utilisation_median: float | None = of_ranks(min, default=None)
 
     def with_worst_of(self, later: Conditions) -> Conditions:
         """These, and what was worse in a later window of the same load: every reason of both, the

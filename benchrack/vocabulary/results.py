@@ -12,6 +12,8 @@ from typing import Any
 from benchrack.flattening import part
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.cases import Case
+from benchrack.vocabulary.combining import of_ranks, total, union, words
+from benchrack.vocabulary.meters import Conditions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,14 +73,14 @@ class OutputCheck:
 
     images: int
     reference: str
-    max_relative_error: float
-    cosine: float
-    agreement: float
-    input_spread: float
+    max_relative_error: float = of_ranks(max)
+    cosine: float = of_ranks(min)
+    agreement: float = of_ranks(min)
+    input_spread: float = of_ranks(min)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Power:
+class Power(Conditions):
     """Power and energy beside the measurement, and the cards' conditions (docs/power.md).
 
     `energy_j` is that of `metered_devices`, which did the work, over `energy_window_s`; it is None
@@ -100,46 +102,36 @@ class Power:
     those of the hottest, fullest and tightest card.
     """
 
-    meters: tuple[str, ...]
-    meters_absent: tuple[str, ...] = ()
-    meter_faults: tuple[str, ...] = ()
+    meters: tuple[str, ...] = of_ranks(union)
+    meters_absent: tuple[str, ...] = of_ranks(union, default=())
+    meter_faults: tuple[str, ...] = of_ranks(union, default=())
     metered_devices: tuple[str, ...] = ()
-    energy_j: float | None = None
-    energy_uncertainty_j: float | None = None
+    energy_j: float | None = of_ranks(total, default=None)
+    energy_uncertainty_j: float | None = of_ranks(total, default=None)
     energy_per_image_j: float | None = None
     energy_by_device_j: tuple[float, ...] = ()
-    sampled_energy_j: float | None = None
-    host_energy_j: float | None = None
-    energy_window_s: float | None = None
-    energy_window_minimum_s: float | None = None
-    energy_window_too_short: bool | None = None
-    energy_method: str | None = None
-    sampling_period_s: float | None = None
-    sensor_period_s: float | None = None
-    sensor_period_observed: bool | None = None
-    average_power_w: float | None = None
-    idle_power_w: float | None = None
-    idle_power_spread_w: float | None = None
+    sampled_energy_j: float | None = of_ranks(total, default=None)
+    host_energy_j: float | None = of_ranks(total, default=None)
+    energy_window_s: float | None = of_ranks(min, default=None)
+    energy_window_minimum_s: float | None = of_ranks(max, default=None)
+    energy_window_too_short: bool | None = of_ranks(max, default=None)
+    energy_method: str | None = of_ranks(words, default=None)
+    sampling_period_s: float | None = of_ranks(max, default=None)
+    sensor_period_s: float | None = of_ranks(max, default=None)
+    sensor_period_observed: bool | None = of_ranks(min, default=None)
+    average_power_w: float | None = of_ranks(total, default=None)
+    idle_power_w: float | None = of_ranks(total, default=None)
+    idle_power_spread_w: float | None = of_ranks(total, default=None)
     images_per_s_per_w: float | None = None
     images_per_s_per_w_above_idle: float | None = None
-    system_meter: str | None = None
-    system_energy_j: float | None = None
-    system_energy_uncertainty_j: float | None = None
-    system_power_w: float | None = None
-    system_idle_power_w: float | None = None
-    system_idle_power_spread_w: float | None = None
+    system_meter: str | None = of_ranks(words, default=None)
+    system_energy_j: float | None = of_ranks(total, default=None)
+    system_energy_uncertainty_j: float | None = of_ranks(total, default=None)
+    system_power_w: float | None = of_ranks(total, default=None)
+    system_idle_power_w: float | None = of_ranks(total, default=None)
+    system_idle_power_spread_w: float | None = of_ranks(total, default=None)
     system_images_per_s_per_w: float | None = None
     system_images_per_s_per_w_above_idle: float | None = None
-    sm_clock_mhz_min: float | None = None
-    sm_clock_mhz_median: float | None = None
-    memory_clock_mhz_min: float | None = None
-    memory_clock_mhz_median: float | None = None
-    temperature_start_c: float | None = None
-    temperature_max_c: float | None = None
-    throttle_reasons: tuple[str, ...] = ()
-    power_limit_w: float | None = None
-    memory_used_peak_gib: float | None = None
-    utilisation_median: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,8 +140,8 @@ class Surroundings:
     CPUs' time that other processes took, and `foreign_cpu_resolution` what the kernel's clock can't
     tell of it; `other_processes` are those on the card, before or after."""
 
-    foreign_cpu_share: float | None = None
-    foreign_cpu_resolution: float | None = None
+    foreign_cpu_share: float | None = of_ranks(max, default=None)
+    foreign_cpu_resolution: float | None = of_ranks(max, default=None)
     threads_used: int | None = None
     usable_cores: int | None = None
     other_processes: tuple[str, ...] = ()

@@ -24,9 +24,9 @@ from benchrack.api import (
     UnsupportedError,
     WaitableClock,
     hookimpl,
-    integrals,
     minimum_window_s,
     nvml,
+    total,
 )
 from benchrack.plugins.meters.nvml_card import Card
 
@@ -109,14 +109,14 @@ class NvmlMeter:
             devices=self.devices,
             method=self.method,
             window_s=window_s,
-            energy_j=integrals.total([r.energy_j for r in results]),
-            uncertainty_j=integrals.total([r.uncertainty_j for r in results]),
+            energy_j=total([r.energy_j for r in results]),
+            uncertainty_j=total([r.uncertainty_j for r in results]),
             sampling_period_s=window_s / (samples - 1) if samples > 1 else None,
             sensor_period_s=self.sensor_period_s,
             sensor_period_observed=all(card.observed for card in self.cards),
             minimum_window_s=minimum_window_s(self),
             energy_by_device_j=tuple(r.energy_j for r in results),
-            sampled_energy_j=integrals.total([r.sampled_energy_j for r in results]),
+            sampled_energy_j=total([r.sampled_energy_j for r in results]),
             faults=tuple(fault for card in self.cards for fault in card.faults()),
             traces=tuple(
                 Trace(times_s=tuple(t - start_s for t in c.times_s), power_w=tuple(c.power_w))
