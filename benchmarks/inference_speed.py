@@ -27,9 +27,9 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 
+from benchrack.bench.bench import Bench
 from benchrack.machine.surroundings import cpu_times, foreign_share
 from benchrack.registry.registry import load_registry
-from benchrack.scenarios.bench import Bench
 from benchrack.timing.rotation import Rotation, rotation
 from benchrack.timing.rounds import measure_rounds, warm_up
 from benchrack.vocabulary.cases import Case

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 import tabulate
 
+from benchrack.bench.bench import Bench
 from benchrack.execution.running import run_case
 from benchrack.machine.devices import CPU
 from benchrack.plugins.backends import pytorch
 from benchrack.registry.registry import load_registry
-from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Backend, Engine, PrepareRequest, Session
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.models import LoadedModel

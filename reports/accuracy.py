@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from benchrack.reports.layout import EMPTY, Cell, Column, Table, case_keys, listed, ordered, whole
 from benchrack.reports.notes import common_notes
 from benchrack.reports.numbers import percent, percent_bounds
 from benchrack.reports.pooling import Pool
 from benchrack.reports.records import Results
-from benchrack.scenarios.accuracy import Accuracy
 from benchrack.statistics.interval import Interval
 
 NAMED_FILES = 3
@@ -34,15 +34,12 @@ def accuracy_table(results: Results) -> Table | None:
     return listed("Accuracy versus precision", pools, keys, columns, notes=notes, remarks=_remarks)
 
 
-def _accuracy(p: Pool) -> Accuracy | None:
+def _accuracy(p: Pool) -> Any:
     """Accuracy is not a matter of time: of several starts the last speaks for all."""
-    found = p.starts[-1].measurement.result if p.starts else None
-    return found if isinstance(found, Accuracy) else None
+    return p.starts[-1].measurement.result if p.starts else None
 
 
-def _share(
-    header: str, of: Callable[[Accuracy], Interval | None], *, bounds: bool = True
-) -> Column:
+def _share(header: str, of: Callable[[Any], Interval | None], *, bounds: bool = True) -> Column:
     def cell(p: Pool) -> Cell:
         accuracy = _accuracy(p)
         share = of(accuracy) if accuracy else None
@@ -54,7 +51,7 @@ def _share(
     return Column(header=header, cell=cell)
 
 
-def _number(header: str, of: Callable[[Accuracy], float | None], decimals: int) -> Column:
+def _number(header: str, of: Callable[[Any], float | None], decimals: int) -> Column:
     def cell(p: Pool) -> Cell:
         accuracy = _accuracy(p)
         value = of(accuracy) if accuracy else None

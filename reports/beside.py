@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from benchrack.reports.latency import percentile_of
 from benchrack.reports.layout import (
@@ -30,8 +30,6 @@ from benchrack.reports.published import Point, built_in
 from benchrack.reports.ratios import per_watt_ratio_cell, rate_ratio_cell
 from benchrack.reports.records import Results
 from benchrack.reports.scaling import baseline
-from benchrack.scenarios.accuracy import Accuracy
-from benchrack.scenarios.latency import Latency
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.cases import Case
 
@@ -111,7 +109,7 @@ def _first(case: Case, axis: Axis) -> Case:
 
 
 def _latencies(points: Sequence[Point]) -> list[Figure]:
-    def own(of: Callable[[Latency], Interval | None]) -> Callable[[Pool], Cell]:
+    def own(of: Callable[[Any], Interval | None]) -> Callable[[Pool], Cell]:
         def cell(p: Pool) -> Cell:
             found = percentile_of(p, of)
             if found is None:
@@ -120,7 +118,7 @@ def _latencies(points: Sequence[Point]) -> list[Figure]:
 
         return cell
 
-    names: list[tuple[str, str, Callable[[Latency], Interval | None]]] = [
+    names: list[tuple[str, str, Callable[[Any], Interval | None]]] = [
         ("p50 ms", "batch_ms", lambda latency: latency.p50),
         ("p90 ms", "latency_p90_ms", lambda latency: latency.p90),
     ]
@@ -131,21 +129,21 @@ def _latencies(points: Sequence[Point]) -> list[Figure]:
 
 
 def _shares(points: Sequence[Point]) -> list[Figure]:
-    def cell(of: Callable[[Accuracy], Cell]) -> Callable[[Pool], Cell]:
+    def cell(of: Callable[[Any], Cell]) -> Callable[[Pool], Cell]:
         def own(p: Pool) -> Cell:
             found = p.starts[-1].measurement.result
-            return of(found) if isinstance(found, Accuracy) else EMPTY
+            return of(found) if found else EMPTY
 
         return own
 
     def share(found: Interval | None) -> Cell:
         return Cell(text=percent(found.value), value=100 * found.value) if found else EMPTY
 
-    def drop(accuracy: Accuracy) -> Cell:
+    def drop(accuracy: Any) -> Cell:
         points = accuracy.top1_drop_points
         return EMPTY if points is None else Cell(text=f"{points:.2f}", value=points)
 
-    names: list[tuple[str, str, Callable[[Accuracy], Cell]]] = [
+    names: list[tuple[str, str, Callable[[Any], Cell]]] = [
         ("top-1 %", "top1_percent", lambda a: share(a.top1)),
         ("top-5 %", "top5_percent", lambda a: share(a.top5)),
         ("top-1 drop", "top1_drop_points", drop),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from benchrack.reports.layout import (
     EMPTY,
@@ -21,7 +22,6 @@ from benchrack.reports.notes import common_notes, single_start_notes
 from benchrack.reports.numbers import figure
 from benchrack.reports.pooling import Pool, modes_of_starts, over_starts
 from benchrack.reports.records import Results
-from benchrack.scenarios.latency import Latency
 from benchrack.statistics.interval import Interval
 
 
@@ -50,12 +50,12 @@ def latency_table(results: Results) -> Table | None:
     return listed("Latency, ms a batch", pools, keys, columns, notes=notes, remarks=_remarks)
 
 
-def _latencies(p: Pool) -> list[Latency]:
+def _latencies(p: Pool) -> list[Any]:
     found = [start.measurement.result for start in p.starts]
-    return [latency for latency in found if isinstance(latency, Latency)]
+    return [latency for latency in found if latency is not None]
 
 
-def _percentile(header: str, of: Callable[[Latency], Interval | None]) -> Column:
+def _percentile(header: str, of: Callable[[Any], Interval | None]) -> Column:
     def cell(p: Pool) -> Cell:
         pooled = percentile_of(p, of)
         return EMPTY if pooled is None else figure_cell(pooled)
@@ -63,7 +63,7 @@ def _percentile(header: str, of: Callable[[Latency], Interval | None]) -> Column
     return Column(header=header, cell=cell)
 
 
-def percentile_of(p: Pool, of: Callable[[Latency], Interval | None]) -> Interval | None:
+def percentile_of(p: Pool, of: Callable[[Any], Interval | None]) -> Interval | None:
     """A percentile over the starts; None where any of them lacks it. Those that have none are the
     correlated ones, with slow stretches: without them the others would look too good."""
     found = [of(latency) for latency in _latencies(p)]
@@ -71,7 +71,7 @@ def percentile_of(p: Pool, of: Callable[[Latency], Interval | None]) -> Interval
     return over_starts(known) if known and len(known) == len(p.starts) else None
 
 
-def _part(header: str, of: Callable[[Latency], float | None]) -> Column:
+def _part(header: str, of: Callable[[Any], float | None]) -> Column:
     def cell(p: Pool) -> Cell:
         known = [value for latency in _latencies(p) if (value := of(latency)) is not None]
         if not known:

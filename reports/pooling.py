@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from benchrack.reports.numbers import figure, spread_sign
 from benchrack.reports.records import Miss, Record, Results, Run
-from benchrack.scenarios.throughput import Throughput
 from benchrack.statistics.interval import Interval
 from benchrack.statistics.order_statistics import MINIMUM_FOR_MEDIAN, median_interval, modes
 from benchrack.vocabulary.backends import Engine
@@ -196,9 +195,8 @@ def _of_run(misses: Sequence[Miss], run: Run) -> tuple[Miss, ...]:
 
 def rates_of(starts: Sequence[Record]) -> list[Interval]:
     """Images/s of each start that measured them."""
-    results = [start.measurement.result for start in starts]
-    rates = [result.images_per_s for result in results if isinstance(result, Throughput)]
-    return [rate for rate in rates if math.isfinite(rate.value)]
+    found = [getattr(start.measurement.result, "images_per_s", None) for start in starts]
+    return [rate for rate in found if rate is not None and math.isfinite(rate.value)]
 
 
 def sign_of(*figures: Sequence[Record]) -> str:

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from benchrack.errors import ResultsError
 from benchrack.records.journal import Header
+from benchrack.registry.registry import built_in_scenarios
 from benchrack.reports.files import RESULTS, File, IsReportError, is_report, read
 from benchrack.reports.labels import UNKNOWN, identity, machine_label, node
-from benchrack.scenarios.accuracy import Accuracy
-from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.results import Measurement, Outcome
 from benchrack.vocabulary.scenarios import Scenario
 
@@ -65,14 +64,15 @@ class Results:
     misses: tuple[Miss, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    scenarios: Mapping[str, Scenario] = field(default_factory=lambda: SCENARIOS)
+    scenarios: Mapping[str, Scenario] = field(default_factory=built_in_scenarios)
 
 
-def load(paths: Iterable[Path], scenarios: Mapping[str, Scenario] = SCENARIOS) -> Results:
+def load(paths: Iterable[Path], scenarios: Mapping[str, Scenario] | None = None) -> Results:
     """The results in files, and in the `*.json` and `*.jsonl` of folders.
 
     Never raises for a file that is missing, foreign or damaged: it is one of the problems.
     """
+    scenarios = scenarios or built_in_scenarios()
     problems: list[str] = []
     notes: list[str] = []
     files: list[File] = []
@@ -106,7 +106,7 @@ def of_session(
     outcomes: Sequence[Outcome],
     source: Path,
     *,
-    scenarios: Mapping[str, Scenario] = SCENARIOS,
+    scenarios: Mapping[str, Scenario] | None = None,
     resumed: Sequence[File] = (),
 ) -> Results:
     """The results of a run that just ended, without a way through the disk, and of the files that
@@ -120,7 +120,7 @@ def of_session(
         measurements=measurements,
         outcomes=outcomes,
     )
-    return _assemble(_one_a_run([*resumed, one]), scenarios)
+    return _assemble(_one_a_run([*resumed, one]), scenarios or built_in_scenarios())
 
 
 def _expand(paths: Iterable[Path], problems: list[str]) -> list[Path]:
@@ -219,7 +219,8 @@ def _identity(file: File) -> str:
 def _honest(measurement: Measurement) -> Measurement:
     """Without top-1 and top-5 of random weights, which are no result, whoever wrote them."""
     accuracy = measurement.result
-    if not isinstance(accuracy, Accuracy) or measurement.preparation.trained:
+    of_accuracy = measurement.case.scenario == "accuracy" and accuracy is not None
+    if not of_accuracy or measurement.preparation.trained:
         return measurement
     bare = dataclasses.replace(
         accuracy, top1=None, top5=None, reference_top1=None, top1_drop_points=None

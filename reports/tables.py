@@ -24,11 +24,11 @@ from benchrack.reports.power import power_table
 from benchrack.reports.records import Results, Run
 from benchrack.reports.scaling import batch_power_table, batch_scaling_table, device_scaling_table
 from benchrack.reports.throughput import throughput_table
-from benchrack.scenarios.built_in import SCENARIOS
 
 Format = Literal["terminal", "markdown", "csv", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 WIDTH = 100
+WITH_TABLES = ("throughput", "latency", "accuracy")  # scenarios that have tables of their own
 NOTHING_PUBLISHED = (
     "nothing that is published here has the model, precision, batch and device count of a case."
 )
@@ -54,7 +54,7 @@ def tables(results: Results, relative_to: str | None = None) -> list[Table]:
         latency_table,
         accuracy_table,
     )
-    others = [s for name, s in results.scenarios.items() if name not in SCENARIOS]
+    others = [s for name, s in results.scenarios.items() if name not in WITH_TABLES]
     filled = [*(make(results) for make in makers), *(scenario_table(results, s) for s in others)]
     return [table for table in filled if table is not None]
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from benchrack.bench.bench import Bench
 from benchrack.distributed.combining import RankResult, combined, disagreement
 from benchrack.distributed.hub import Hub, Where
 from benchrack.distributed.part import WorldPart
@@ -33,7 +34,6 @@ from benchrack.machine.gauges import limit_host_memory
 from benchrack.machine.memory import GIB
 from benchrack.machine.placement import Place
 from benchrack.records.record import to_record
-from benchrack.scenarios.bench import Bench
 from benchrack.timing.ranks import Failure, PeersError
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.progress import silent

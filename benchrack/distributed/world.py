@@ -25,7 +25,7 @@ from benchrack.energy.metering import Idle
 from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
 from benchrack.execution.executors import Alarm, Executor, Setup, Worker
 from benchrack.machine.placement import places
-from benchrack.scenarios.built_in import SCENARIOS
+from benchrack.registry.registry import built_in_scenarios
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
@@ -69,7 +69,7 @@ class World:
     devices: tuple[Device, ...]
     one: Executor
     idle: Mapping[int, Mapping[Domain, Idle]] = field(default_factory=dict)
-    scenarios: Mapping[str, Scenario] = field(default_factory=lambda: SCENARIOS)
+    scenarios: Mapping[str, Scenario] = field(default_factory=built_in_scenarios)
     alarms: Sequence[Alarm] = ()
     _launcher: Worker | None = None
     _size: int = 0

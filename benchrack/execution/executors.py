@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
 from benchrack import errors
+from benchrack.bench.bench import Bench
 from benchrack.energy.metering import Idle
 from benchrack.errors import (
     BenchrackError,
@@ -33,8 +34,7 @@ from benchrack.execution.running import run_case
 from benchrack.flattening import flatten
 from benchrack.machine.memory import ran_out
 from benchrack.records.record import from_record
-from benchrack.scenarios.bench import Bench
-from benchrack.scenarios.built_in import SCENARIOS
+from benchrack.registry.registry import built_in_scenarios
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
@@ -111,7 +111,7 @@ class Worker:
     # -P: a folder `benchrack` where pytest was called, such as a checkout's, is not the package.
     command: tuple[str, ...] = (sys.executable, "-P", "-m", "benchrack.execution.worker")
     told: Mapping[str, Any] = field(default_factory=dict)
-    scenarios: Mapping[str, Scenario] = field(default_factory=lambda: SCENARIOS)
+    scenarios: Mapping[str, Scenario] = field(default_factory=built_in_scenarios)
     grace_s: float = 0.0
     alarms: Sequence[Alarm] = ()
     _process: subprocess.Popen[bytes] | None = None

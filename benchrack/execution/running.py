@@ -7,11 +7,11 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 
+from benchrack.bench.bench import Bench
 from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
 from benchrack.machine.gauges import Gauge, peak_share
 from benchrack.machine.memory import ran_out
 from benchrack.registry.requirements import require
-from benchrack.scenarios.bench import Bench
 from benchrack.timing.ranks import prepared_by_all
 from benchrack.verdict.peak import share_of_peak
 from benchrack.verdict.rules import judge

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchrack.bench.bench import Bench
 from benchrack.cache import Cache
 from benchrack.energy.metering import Idle, Metering, open_meters
 from benchrack.execution.running import run_case, settle
@@ -27,7 +28,6 @@ from benchrack.machine.placement import Place, bind
 from benchrack.records.record import to_record
 from benchrack.registry.loading import load_file
 from benchrack.registry.registry import load_registry
-from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
+from benchrack.bench.bench import Bench
 from benchrack.distributed.world import World
 from benchrack.distributed.world_of_nodes import WorldOfNodes
 from benchrack.energy.metering import Idle, Metering, measure_idle, open_meters
@@ -16,7 +17,6 @@ from benchrack.flattening import flatten
 from benchrack.machine.placement import alone
 from benchrack.pytest_plugin import nodes, options
 from benchrack.pytest_plugin.cases import conftests_of
-from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.meters import Domain
 

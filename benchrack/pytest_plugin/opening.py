@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchrack.bench.bench import Bench
 from benchrack.cases.eta import Eta
 from benchrack.cases.sweep import beyond_server
 from benchrack.errors import UnsupportedError
@@ -22,7 +23,6 @@ from benchrack.pytest_plugin.executors import executor_of
 from benchrack.pytest_plugin.resume import Resumed, resume
 from benchrack.records.run import Run, new_header
 from benchrack.registry.sources import code_of, plugins_of, weights_of
-from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.descriptors import Server
 from benchrack.vocabulary.devices import Device

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from benchrack.bench.bench import Bench
 from benchrack.cases.resuming import Present, TakenOver, take_over
 from benchrack.execution.running import yardstick
 from benchrack.pytest_plugin import options
 from benchrack.pytest_plugin.cases import Planned
 from benchrack.records.journal import Header
 from benchrack.reports.files import File, read
-from benchrack.scenarios.bench import Bench
 from benchrack.verdict.rules import judge
 
 

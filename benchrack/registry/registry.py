@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pluggy
 
 from benchrack.errors import UnknownNameError
+from benchrack.registry import hooks
 from benchrack.registry.loading import (
     PluginError,
     Problem,
@@ -19,7 +21,6 @@ from benchrack.registry.loading import (
     reported,
     switch_off,
 )
-from benchrack.vocabulary import hooks
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset
 from benchrack.vocabulary.descriptors import Accelerator, Server
@@ -31,9 +32,9 @@ from benchrack.vocabulary.scenarios import Scenario
 __all__ = ["BUILT_IN", "KINDS", "Problem", "Provider", "Registry", "load_registry"]
 
 BUILT_IN: tuple[str, ...] = (
-    "benchrack.scenarios.throughput",
-    "benchrack.scenarios.latency",
-    "benchrack.scenarios.accuracy",
+    "benchrack.plugins.scenarios.throughput",
+    "benchrack.plugins.scenarios.latency",
+    "benchrack.plugins.scenarios.accuracy",
     "benchrack.plugins.backends.pytorch",
     "benchrack.plugins.backends.onnxruntime",
     "benchrack.plugins.models.torchvision",
@@ -180,6 +181,12 @@ def load_registry(
         disabled=tuple(candidate.provider for candidate in off),
         problems=tuple(dict.fromkeys((*unreadable, *unmatched, *broken, *wrong))),
     )
+
+
+def built_in_scenarios() -> dict[str, Scenario]:
+    """The scenarios that come with Benchrack, by name, for those that ask no plugins."""
+    own = [module for module in BUILT_IN if ".scenarios." in module]
+    return {s.name: s for m in own for s in importlib.import_module(m).benchrack_scenarios()}
 
 
 def _place(key: tuple[str, str], provider: Provider) -> tuple[bool, str, str]:

@@ -151,7 +151,7 @@ class Scenario:
     pytest. What a backend must offer is in `needs`: a session for inference, one for training, or
     nothing at all: then there is no model.
 
-    `measure(bench, case, session)` finds it out (scenarios/bench.py; the session is the backend's,
+    `measure(bench, case, session)` finds it out (bench/bench.py; the session is the backend's,
     or None). Its own figures are one frozen dataclass, `part`, flattened into the record behind the
     class's `prefix`, or else behind the scenario's name. If it has a method `rate(images)`, that
     tells images/s where all devices together take so many at once, to compare with a card's peak.

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 from fakes import measurements as made
+from fakes.scenarios import SCENARIOS
 from fakes.settings import make_settings
 
 from benchrack.cases.eta import Eta, in_words
 from benchrack.errors import UnsupportedError
 from benchrack.execution.progress import position
-from benchrack.scenarios.built_in import SCENARIOS
 
 LIMITS = make_settings(round_s=0.05, warmup_limit_s=5, time_limit_s=3, latency_samples=1000)
 

@@ -1,14 +1,12 @@
 """Sweep files and options become cases, or an error that says where and what."""
 
 import pytest
+from fakes.scenarios import LATENCY, SCENARIOS, THROUGHPUT
 from fakes.settings import make_settings
 
 from benchrack.cases import sweep
 from benchrack.errors import SweepError, UnknownNameError
 from benchrack.registry.registry import load_registry
-from benchrack.scenarios.built_in import SCENARIOS
-from benchrack.scenarios.latency import LATENCY
-from benchrack.scenarios.throughput import THROUGHPUT
 from benchrack.vocabulary.scenarios import BATCH_SIZES
 
 MINIMAL = """

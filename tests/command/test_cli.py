@@ -12,13 +12,13 @@ import types
 import pytest
 from click.testing import CliRunner
 from fakes import measurements as made
+from fakes.scenarios import SCENARIOS
 
 import benchrack.registry.registry
 from benchrack import hookimpl
 from benchrack.cache import ENVIRONMENT_VARIABLE, Cache
 from benchrack.command.cli import FORMATS, cli
 from benchrack.records.journal import Header, Journal
-from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset
 from benchrack.vocabulary.models import Model, Preprocessing
@@ -184,7 +184,7 @@ def lab(monkeypatch):
     """A registry that holds a lab's plugin and the built-in hardware."""
     monkeypatch.setitem(sys.modules, "lab_plugin", lab_plugin())
     load = benchrack.registry.registry.load_registry
-    scenarios = (f"benchrack.scenarios.{name}" for name in SCENARIOS)
+    scenarios = (f"benchrack.plugins.scenarios.{name}" for name in SCENARIOS)
     built_in = (*scenarios, "lab_plugin", "benchrack.hardware.plugin")
     monkeypatch.setattr(
         benchrack.registry.registry, "load_registry", lambda **kw: load(**kw, built_in=built_in)

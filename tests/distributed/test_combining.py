@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 from fakes import measurements as made
+from fakes.scenarios import SCENARIOS
 
 from benchrack.distributed.combining import RankResult, combined, disagreement
 from benchrack.errors import DatasetError, WeightsError
-from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.results import (
     Power,

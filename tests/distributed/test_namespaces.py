@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from fakes.scenarios import SCENARIOS
 
 from benchrack.records import journal
-from benchrack.scenarios.built_in import SCENARIOS
 
 pytest.importorskip("torch")
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from fakes import laboratory as lab
 from fakes import measurements as made
+from fakes.scenarios import SCENARIOS
 
 from benchrack.data import opened
 from benchrack.errors import CorruptImageError, OutOfMemoryError, UnsupportedError
 from benchrack.execution.running import run_case, settle
 from benchrack.records.record import from_record, to_record
-from benchrack.scenarios.built_in import SCENARIOS
 
 
 def case(scenario="throughput", **changes):

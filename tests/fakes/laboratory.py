@@ -8,14 +8,14 @@ import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
+from fakes.scenarios import SCENARIOS
 from fakes.settings import make_settings
 
 from benchrack.api import hookimpl
+from benchrack.bench.bench import Bench
 from benchrack.cache import Cache
 from benchrack.execution.executors import Setup, Worker
 from benchrack.registry.registry import Registry
-from benchrack.scenarios.bench import Bench
-from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.backends import Backend, Engine
 from benchrack.vocabulary.datasets import Dataset, Sample, Split
 from benchrack.vocabulary.devices import Device

@@ -11,7 +11,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from benchrack.scenarios.built_in import SCENARIOS
+from fakes.scenarios import SCENARIOS
+
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.cases import Case

@@ -28,8 +28,7 @@ import pytest
 from fakes import laboratory as lab
 from fakes import nvml
 from fakes.power import PowerTrace
-
-from benchrack.scenarios.built_in import SCENARIOS
+from fakes.scenarios import SCENARIOS
 
 HERE = Path(__file__).parent
 REWRITE = os.environ.get("BENCHRACK_REWRITE_GOLDEN") == "1"

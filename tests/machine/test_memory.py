@@ -9,12 +9,12 @@ from fakes import laboratory as lab
 from fakes import measurements as made
 from fakes import nvml, suites
 
+from benchrack.bench.footprint import Memory
 from benchrack.errors import OutOfMemoryError
 from benchrack.execution.running import run_case
 from benchrack.machine import gauges, memory
 from benchrack.machine.gauges import CardGauge, HostGauge, available, gauge_of, peak_share
 from benchrack.machine.memory import GIB, Prediction, predict, probes, ran_out, require_room
-from benchrack.scenarios.footprint import Memory
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.results import Outcome
 

@@ -19,7 +19,7 @@ ORDER = (
     "data",
     "verdict",
     "cases",
-    "scenarios",
+    "bench",
     "execution",
     "distributed",
     "pytest_plugin",

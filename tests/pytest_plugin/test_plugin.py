@@ -10,12 +10,12 @@ import time
 import numpy as np  # noqa: F401 - once a process: pytest in pytest would load it again
 import pytest
 from fakes import suites
+from fakes.scenarios import SCENARIOS
 
 from benchrack.cases import sweep
 from benchrack.records import journal
 from benchrack.reports.records import load
 from benchrack.reports.tables import render_all
-from benchrack.scenarios.built_in import SCENARIOS
 
 pytest_plugins = ["pytester"]
 

@@ -4,12 +4,12 @@ import json
 
 import numpy as np  # noqa: F401 - once a process: pytest in pytest would load it again
 import pytest
+from fakes.scenarios import SCENARIOS
 
 from benchrack.records import journal
 from benchrack.reports.latency import latency_table
 from benchrack.reports.records import load
 from benchrack.reports.throughput import throughput_table
-from benchrack.scenarios.built_in import SCENARIOS
 
 pytest_plugins = ["pytester"]
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from fakes import measurements as made
+from fakes.scenarios import SCENARIOS
 
 from benchrack.errors import ResultsError
 from benchrack.records import journal
 from benchrack.records.journal import Header, Journal
-from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.results import Outcome
 
 HEADER = Header(

@@ -11,10 +11,10 @@ import typing
 
 import pytest
 from fakes import measurements as made
+from fakes.scenarios import SCENARIOS
 
 from benchrack.flattening import flatten, unflatten
 from benchrack.records.record import from_record, to_record
-from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.results import (

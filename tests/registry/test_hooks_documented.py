@@ -14,8 +14,8 @@ import pluggy
 import pytest
 from fakes.settings import make_request
 
+from benchrack.registry import hooks
 from benchrack.registry.registry import BUILT_IN, KINDS, load_registry
-from benchrack.vocabulary import hooks
 from benchrack.vocabulary.backends import PrepareRequest
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.models import LoadedModel, Model, Preprocessing

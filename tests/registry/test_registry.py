@@ -15,9 +15,9 @@ from fakes import laboratory
 
 from benchrack import hookimpl
 from benchrack.errors import DescriptorError, UnknownNameError
+from benchrack.registry import hooks
 from benchrack.registry.loading import DISABLE_VARIABLE, Provider
 from benchrack.registry.registry import BUILT_IN, KINDS, load_registry
-from benchrack.vocabulary import hooks
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset
 from benchrack.vocabulary.descriptors import Accelerator, Cited, Server, match

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from fakes import measurements as made
+from fakes.scenarios import SCENARIOS
 from fakes.settings import make_settings
 
 from benchrack.flattening import flatten
-from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.statistics.interval import Interval
 from benchrack.verdict import rules
 from benchrack.verdict.peak import share_of_peak

@@ -7,27 +7,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from benchrack import hookimpl
-from benchrack.flattening import part
-from benchrack.scenarios import observation, warming
-from benchrack.scenarios.bench import Bench
-from benchrack.statistics.blocks import percentile
-from benchrack.statistics.interval import Interval
-from benchrack.timing.parts import parts_of
-from benchrack.timing.rotation import batches_of
-from benchrack.timing.rounds import expected_before_s, measure_singly
-from benchrack.vocabulary.backends import Session
-from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.results import Findings
-from benchrack.vocabulary.scenarios import (
+from benchrack.api import (
     BACKENDS,
     BATCH_SIZES,
     DEVICE_COUNTS,
     MODELS,
+    Bench,
+    Case,
+    Findings,
+    Interval,
     Metric,
     Scenario,
+    Session,
+    Settings,
+    batches_of,
+    expected_before_s,
+    hookimpl,
+    measure_singly,
+    observation,
+    part,
+    parts_of,
+    percentile,
+    warming,
 )
-from benchrack.vocabulary.settings import Settings
 
 DISTINCT_PARTS = 8  # batches through which the timing of a batch's parts rotates
 # A two-sided 95 % interval needs 6, 36 and 368 samples by calculation; with these a single hiccup

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from benchrack.bench.bench import Bench
+from benchrack.bench.footprint import follow
 from benchrack.data import reference
-from benchrack.scenarios.bench import Bench
-from benchrack.scenarios.footprint import follow
 from benchrack.timing.parts import unsynchronised_share
 from benchrack.timing.rotation import Rotation, rotation
 from benchrack.timing.rounds import Rounds, Warmup, warm_up

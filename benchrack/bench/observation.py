@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from contextlib import AbstractContextManager
 
+from benchrack.bench.bench import Bench
 from benchrack.energy.metering import Window
 from benchrack.energy.power import power_of
 from benchrack.machine.surroundings import Watch, watched
-from benchrack.scenarios.bench import Bench
 from benchrack.timing.rotation import Rotation
 from benchrack.timing.rounds import measure_rounds
 from benchrack.vocabulary.backends import Session

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchrack.scenarios.accuracy import assess
+from benchrack.plugins.scenarios.accuracy import assess
 
 REFERENCE = np.array(
     [[4.0, 0, 0, 0, 0, 0], [0, 4, 0, 0, 0, 0], [0, 0, 4, 0, 0, 0], [0, 0, 0, 4, 0, 0]]

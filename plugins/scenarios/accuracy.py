@@ -8,29 +8,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from benchrack import hookimpl
-from benchrack.data.comparison import cosines
-from benchrack.errors import DatasetError
-from benchrack.flattening import part
-from benchrack.scenarios import observation
-from benchrack.scenarios.bench import Bench
-from benchrack.statistics.interval import Interval
-from benchrack.statistics.order_statistics import wilson
-from benchrack.verdict.tolerances import tolerance
-from benchrack.vocabulary.backends import Session
-from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.results import Findings, Measurement
-from benchrack.vocabulary.scenarios import (
+from benchrack.api import (
     BACKENDS,
     BATCH_SIZES,
     DEVICE_COUNTS,
     MODELS,
+    Bench,
+    Case,
+    DatasetError,
+    Findings,
+    Interval,
+    Measurement,
     Metric,
     Rule,
     Scenario,
+    Session,
+    Settings,
     Yardstick,
+    cosines,
+    hookimpl,
+    observation,
+    part,
+    tolerance,
+    wilson,
 )
-from benchrack.vocabulary.settings import Settings
 
 if TYPE_CHECKING:
     import numpy as np

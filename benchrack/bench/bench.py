@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from benchrack.bench.footprint import Memory
 from benchrack.cache import Cache
 from benchrack.data.opened import OpenedData
 from benchrack.data.reference import Reference
@@ -14,7 +15,6 @@ from benchrack.machine.processors import usable_cores
 from benchrack.machine.surroundings import CpuTimes, cpu_times
 from benchrack.registry.registry import Registry
 from benchrack.registry.requirements import require
-from benchrack.scenarios.footprint import Memory
 from benchrack.timing.ranks import ALONE, Peers
 from benchrack.timing.rounds import Clock
 from benchrack.vocabulary.backends import Backend, PrepareRequest, Session

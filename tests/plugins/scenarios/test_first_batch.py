@@ -16,7 +16,7 @@ from benchrack.registry.registry import load_registry
 
 pytest_plugins = ["pytester"]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "first_batch.py"
 SUITE = ROOT / "docs" / "examples" / "test_first_batch.py"
 PLUGINS = f"""

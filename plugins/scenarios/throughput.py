@@ -5,24 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from benchrack import hookimpl
-from benchrack.flattening import part
-from benchrack.scenarios import observation, warming
-from benchrack.scenarios.bench import Bench
-from benchrack.statistics.interval import Interval
-from benchrack.timing.rounds import MINIMUM_ROUNDS, expected_before_s, measure_rounds
-from benchrack.vocabulary.backends import Session
-from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.results import Findings
-from benchrack.vocabulary.scenarios import (
+from benchrack.api import (
     BACKENDS,
     BATCH_SIZES,
     DEVICE_COUNTS,
+    MINIMUM_ROUNDS,
     MODELS,
+    Bench,
+    Case,
+    Findings,
+    Interval,
     Metric,
     Scenario,
+    Session,
+    Settings,
+    expected_before_s,
+    hookimpl,
+    measure_rounds,
+    observation,
+    part,
+    warming,
 )
-from benchrack.vocabulary.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

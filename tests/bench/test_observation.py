@@ -8,13 +8,13 @@ from fakes import laboratory as lab
 from fakes import measurements as made
 from fakes import nvml
 from fakes.power import PowerTrace
+from fakes.scenarios import SCENARIOS
 
 from benchrack.energy.metering import Idle, Metering, Opened, open_meters
 from benchrack.execution.running import run_case
 from benchrack.machine.surroundings import CpuTimes
 from benchrack.plugins.meters.nvml import benchrack_meters
 from benchrack.records.record import from_record, to_record
-from benchrack.scenarios.built_in import SCENARIOS
 from benchrack.vocabulary.devices import Device
 
 HOT = 0x40  # hw_thermal_slowdown

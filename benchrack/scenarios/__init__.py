@@ -1,3 +1,0 @@
-"""The questions that a case can ask, a module each, and what they measure with. It imports timing,
-energy, data and verdict.
-"""

@@ -1,0 +1,1 @@
+"""Scenarios: the questions that cases ask, and how they are answered."""
