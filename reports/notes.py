@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from benchrack.reports.layout import Table, device
 from benchrack.reports.pooling import Pool, sign_of
 
-COPIES = {
-    "include": "Copies to the device and back are inside the time.",
-    "exclude": "Copies to the device and back are not inside the time.",
+TRANSFERS = {
+    "include": "H2D and D2H transfers are inside the time.",
+    "exclude": "H2D and D2H transfers are not inside the time.",
 }
 
 # How to read signs, in the order in which a report says it.
@@ -56,7 +56,7 @@ def common_notes(pools: Sequence[Pool], *, energy: bool = False, timed: bool = T
         where = f", {next(iter(devices))}" if len(devices) == 1 else ""
         notes.append(f"Measured on {next(iter(machines))}{where}.")
     if timed and len(transfers := {p.transfer for p in pools} - {""}) == 1:
-        notes.append(COPIES[transfers.pop()])
+        notes.append(TRANSFERS[transfers.pop()])
     if timed and any(sign_of(p.starts) == "~" for p in pools):
         notes.append(TILDE)
     if any(len(p.starts) > 1 for p in pools):

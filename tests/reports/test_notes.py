@@ -18,8 +18,8 @@ from benchrack.reports.records import load
 from benchrack.reports.tables import render_all
 
 HERE = "Measured on PowerEdge R740, 4× Tesla P4, cpu."
-INSIDE = "Copies to the device and back are inside the time."
-OUTSIDE = "Copies to the device and back are not inside the time."
+INSIDE = "H2D and D2H transfers are inside the time."
+OUTSIDE = "H2D and D2H transfers are not inside the time."
 
 
 def split(*notes):
