@@ -71,8 +71,8 @@ def _remarks(p: Pool) -> list[str]:
         named = ", ".join(unreadable[:NAMED_FILES])
         more = len(unreadable) - NAMED_FILES
         rest = f" and {more} more" if more > 0 else ""
-        pictures = "picture" if len(unreadable) == 1 else "pictures"
-        remarks.append(f"{len(unreadable)} {pictures} could not be read: {named}{rest}")
+        images = "image" if len(unreadable) == 1 else "images"
+        remarks.append(f"{len(unreadable)} {images} could not be read: {named}{rest}")
     if len({start.measurement.result for start in p.starts}) > 1:
         remarks.append("the starts differ in accuracy; the last is shown")
     return remarks
@@ -81,7 +81,7 @@ def _remarks(p: Pool) -> list[str]:
 def _notes(pools: list[Pool], *, named: bool) -> list[str]:
     """What the figures are, and of which weights where no column names them."""
     notes = [
-        "top-1 [95 % interval], top-5, agree (the same top-1 as FP32): % of N pictures.",
+        "top-1 [95 % interval], top-5, agree (the same top-1 as FP32): % of N images.",
         "drop: FP32's top-1 less this one, in points; cosine: of the logits and FP32's.",
     ]
     used = dict.fromkeys((p.case.model, p.weights) for p in pools if p.weights)

@@ -22,7 +22,7 @@ from benchrack.reports.layout import (
     in_order,
     words,
 )
-from benchrack.reports.notes import common_notes
+from benchrack.reports.notes import PUBLISHED, common_notes
 from benchrack.reports.numbers import percent
 from benchrack.reports.pooling import Pool, over_starts, pool, rates_of
 from benchrack.reports.power import RATE
@@ -34,12 +34,6 @@ from benchrack.statistics.interval import Interval
 from benchrack.vocabulary.cases import Case
 
 Axis = Literal["device_count", "batch_size"]
-
-NOTE = (
-    "Published figures are others': measured elsewhere, with other software. Footnotes say whose, "
-    "and how far to trust them: A, read in the document; B, in a copy; C, in a secondary source; "
-    "D, computed or inferred from what was printed."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +214,7 @@ def _table(title: str, pools: Sequence[Pool], figures: Sequence[Figure]) -> Tabl
             )
             for p, f, own, point in rows
         ),
-        notes=(NOTE, *common_notes(shown, energy=any(f.energy for f in figures))),
+        notes=(PUBLISHED, *common_notes(shown, energy=any(f.energy for f in figures))),
         footnotes=footnotes.texts,
     )
 

@@ -35,9 +35,9 @@ def latency_table(results: Results) -> Table | None:
         _percentile("p90 ms", lambda latency: latency.p90),
         _percentile("p99 ms", lambda latency: latency.p99),
         Column(header="samples", cell=_samples),
-        _part("copy in ms", lambda latency: latency.copy_in_ms),
+        _part("H2D ms", lambda latency: latency.copy_in_ms),
         _part("compute ms", lambda latency: latency.compute_ms),
-        _part("copy out ms", lambda latency: latency.copy_out_ms),
+        _part("D2H ms", lambda latency: latency.copy_out_ms),
     ]
     notes = [
         "Of single batches, each waited for; ± is the half width of the 95 % interval.",
@@ -85,7 +85,7 @@ def _part(header: str, of: Callable[[Any], float | None]) -> Column:
 def _notes_on_parts(pools: Sequence[Pool]) -> list[str]:
     if all(latency.compute_ms is None for p in pools for latency in _latencies(p)):
         return []
-    return ["Copies and compute: medians of batches that were waited for after each part."]
+    return ["H2D, compute and D2H: medians of batches that were waited for after each part."]
 
 
 def _remarks(p: Pool) -> list[str]:

@@ -177,7 +177,7 @@ def key_columns(pools: Sequence[Pool]) -> list[Column]:
     if vary(lambda p: p.weights, place):
         columns.append(Column(header="weights", cell=lambda p: words(p.weights)))
     if vary(lambda p: p.transfer, everywhere):
-        columns.append(Column(header="copies", cell=lambda p: words(p.transfer)))
+        columns.append(Column(header="transfers", cell=lambda p: words(p.transfer)))
     axes = dict.fromkeys(name for p in pools for name in p.case.axes)
     return [*columns, *map(_axis, axes)]
 

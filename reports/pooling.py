@@ -48,7 +48,7 @@ class Pool:
 
     @property
     def transfer(self) -> str:
-        """Whether copies are inside the time (`include`) or not (`exclude`); empty: not said."""
+        """Whether transfers are inside the time (`include`) or not (`exclude`); empty: not said."""
         steadiness = self.starts[0].measurement.steadiness if self.starts else None
         return steadiness.transfer if steadiness else ""
 

@@ -20,6 +20,7 @@ from benchrack.reports.cards import cards_table
 from benchrack.reports.files import REPORT
 from benchrack.reports.latency import latency_table
 from benchrack.reports.layout import Cell, Table
+from benchrack.reports.notes import said_once
 from benchrack.reports.power import power_table
 from benchrack.reports.records import Results, Run
 from benchrack.reports.scaling import batch_power_table, batch_scaling_table, device_scaling_table
@@ -92,7 +93,8 @@ def render_all(
 
 
 def _terminal(results: Results, filled: Sequence[Table], width: int) -> str:
-    blocks = []
+    common, filled = said_once(filled)
+    blocks = ["\n".join(_wrapped(note, width) for note in common)]
     for table in filled:
         head = [table.title, *(_wrapped(note, width) for note in table.notes)]
         parts = [_drawn(part, "simple") for part in _parts(table, width)]
@@ -133,7 +135,8 @@ def _only(table: Table, columns: Sequence[int]) -> Table:
 
 
 def _markdown(results: Results, filled: Sequence[Table]) -> str:
-    blocks = []
+    common, filled = said_once(filled)
+    blocks = [" ".join(map(_escaped, common))]
     for table in filled:
         blocks += [f"### {table.title}", " ".join(map(_escaped, table.notes))]
         blocks.append(_drawn(table, "github", _escaped))

@@ -13,7 +13,7 @@ def on_a_card(measurement, **parts):
 
 def test_the_three_parts_are_shown_apart(session, make):
     table = latency_table(session([on_a_card(make.measured(p50=8.0))]))
-    assert table.headers[-3:] == ("copy in ms", "compute ms", "copy out ms")
+    assert table.headers[-3:] == ("H2D ms", "compute ms", "D2H ms")
     assert [cell.value for cell in table.rows[0][-3:]] == [2.0, 5.5, 0.25]
     assert any("after each part" in note for note in table.notes)
 

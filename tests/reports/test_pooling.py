@@ -229,10 +229,10 @@ def test_a_percentile_is_shown_only_where_every_start_has_it(session, make):
 @pytest.mark.parametrize(
     ("transfer", "words"), [("include", "are inside"), ("exclude", "are not inside")]
 )
-def test_a_note_says_whether_copies_are_inside_where_that_does_not_differ(
+def test_a_note_says_whether_transfers_are_inside_where_that_does_not_differ(
     session, make, transfer, words
 ):
-    said = f"Copies to the device and back {words} the time."
+    said = f"H2D and D2H transfers {words} the time."
     one = session([make.measured(10.0, transfer=transfer)])
     assert said in throughput_table(one).notes
     assert said in latency_table(session([make.measured(p50=8.0, transfer=transfer)])).notes
@@ -241,8 +241,8 @@ def test_a_note_says_whether_copies_are_inside_where_that_does_not_differ(
 def test_where_it_differs_a_column_says_it(session, make):
     both = [make.measured(rate, transfer=t) for rate, t in ((9.0, "include"), (10.0, "exclude"))]
     table = throughput_table(session(both))
-    assert "copies" in table.headers
-    assert not any(note.startswith("Copies to") for note in table.notes)
+    assert "transfers" in table.headers
+    assert not any(note.startswith("H2D and") for note in table.notes)
 
 
 # Runs that resume one another -----------------------------------------------------------------

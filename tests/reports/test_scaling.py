@@ -407,7 +407,7 @@ def test_memory_alone_has_a_row_for_all_batches(session, make):
     # What makes a rate doubtful does not make the memory so.
     assert texts(table) == [["resnet50", "pytorch-fp32", "3.250", "3.500"]]
     assert not table.footnotes
-    assert not [note for note in table.notes if note.startswith(("!", "Copies"))]
+    assert not [note for note in table.notes if note.startswith(("!", "H2D"))]
     assert power_table(session([make.measured(9.0)])) is None
 
 

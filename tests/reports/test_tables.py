@@ -176,9 +176,9 @@ def test_what_the_time_includes_is_a_column_where_it_differs(session, make):
         make.measured(10.0, transfer=t, device="cuda:0") for t in ("exclude", "include")
     ]
     table = throughput_table(session(measurements))
-    assert [str(c) for c in column(table, "copies")] == ["exclude", "include"]
+    assert [str(c) for c in column(table, "transfers")] == ["exclude", "include"]
     alone = throughput_table(session(measurements[:1]))
-    assert "copies" not in alone.headers
+    assert "transfers" not in alone.headers
     assert any("not inside the time" in note for note in alone.notes)
 
 
@@ -348,10 +348,10 @@ def test_weights_are_a_column_where_a_model_has_several(session, make):
     assert not any(note.startswith("Weights") for note in table.notes)
 
 
-def test_unreadable_pictures_are_named(session, make):
+def test_unreadable_images_are_named(session, make):
     accuracy = make.shares(unreadable=("a.jpg", "b.jpg", "c.jpg", "d.jpg"))
     table = accuracy_table(session([make.measured(accuracy=accuracy)]))
-    assert table.footnotes == ("4 pictures could not be read: a.jpg, b.jpg, c.jpg and 1 more",)
+    assert table.footnotes == ("4 images could not be read: a.jpg, b.jpg, c.jpg and 1 more",)
     assert str(column(table, "N")[0]) == "15 [1]"
 
 
