@@ -89,7 +89,8 @@ def cable():
 CONFTEST = f"""
 import sys
 sys.path.insert(0, {str(FAKES)!r})
-from benchrack import resuming, running
+from benchrack.cases import resuming
+from benchrack.execution import running
 from world_plugins import *
 
 resuming.judge = running.judge = lambda *_: ()
