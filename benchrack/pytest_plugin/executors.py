@@ -3,6 +3,7 @@ their devices while nothing runs yet."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from benchrack.distributed.world import World
 from benchrack.distributed.world_of_nodes import WorldOfNodes
 from benchrack.energy.metering import Idle, measure_idle, open_meters
-from benchrack.execution.executors import Executor, InProcess, Setup, Worker
-from benchrack.flattening import flatten
+from benchrack.execution.executors import Executor, InProcess, Worker
+from benchrack.execution.messages import Setup
 from benchrack.machine.placement import alone
 from benchrack.pytest_plugin import nodes, options
 from benchrack.pytest_plugin.cases import conftests_of
@@ -48,7 +49,7 @@ def executor_of(
         one = InProcess(bench)
     else:
         opened.close()
-        one = Worker(setup, told={"place": flatten(alone(bench.device))})
+        one = Worker(dataclasses.replace(setup, places=(alone(bench.device),)))
     sizes = {count // len(capacities) for count in counts}
     world = World(setup, tuple(devices), one, _idle(bench, devices, sizes))
     if nodes.LINK not in config.stash:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from benchrack.cache import Cache
-from benchrack.execution.executors import Setup, Worker
+from benchrack.execution.executors import Worker
+from benchrack.execution.messages import Setup
 from benchrack.registry.registry import Registry
 from benchrack.scenarios.bench import Bench
 from benchrack.vocabulary.backends import Backend, Engine

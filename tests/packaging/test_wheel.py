@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from benchrack.execution.executors import Setup, Worker
+from benchrack.execution.executors import Worker
+from benchrack.execution.messages import Setup
 from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings
 
@@ -89,9 +90,9 @@ def test_a_worker_is_of_the_installed_package(tmp_path: Path) -> None:
     (tmp_path / "benchrack" / "__init__.py").write_text("raise SystemExit('not the package')")
     command = Worker(setup=Setup(settings=Settings(), device=Device(kind="cpu"), cache="")).command
     worker = subprocess.run(
-        [*command, "1"],
+        [*command, "0"],
         cwd=tmp_path,
-        stdin=subprocess.DEVNULL,  # at the end of its input a worker ends
+        stdin=subprocess.DEVNULL,  # a worker ends with its line
         capture_output=True,
         text=True,
         check=False,
