@@ -20,7 +20,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchrack.cache import Cache
-from benchrack.execution.executors import Setup, Worker
+from benchrack.execution.executors import Worker
+from benchrack.execution.messages import Setup
 from benchrack.machine.devices import resolve
 from benchrack.reports.numbers import figure
 from benchrack.statistics.interval import Interval

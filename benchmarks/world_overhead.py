@@ -28,7 +28,8 @@ from contextlib import closing, contextmanager
 
 from benchrack.cache import Cache
 from benchrack.distributed.world import World
-from benchrack.execution.executors import Executor, Setup, Worker
+from benchrack.execution.executors import Executor, Worker
+from benchrack.execution.messages import Setup
 from benchrack.machine.devices import CPU
 from benchrack.machine.processors import physical_cores
 from benchrack.vocabulary.cases import Case

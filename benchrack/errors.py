@@ -91,8 +91,14 @@ class WorkerError(BenchrackError):
         super().__init__(message)
 
 
-def rebuilt(kind: type[BenchrackError], message: str) -> BenchrackError:
-    """An error that was raised in another process, of which only kind and message came over."""
-    error = kind.__new__(kind)
+def rebuilt(kind: str, message: str, details: str = "") -> BenchrackError:
+    """An error of another process, of which only words came over: of the same class here, and a
+    WorkerError where none of ours foresees it."""
+    known = globals().get(kind)
+    if not (isinstance(known, type) and issubclass(known, BenchrackError)):
+        known, message = WorkerError, f"{kind}: {message}"
+    error = known.__new__(known)
     Exception.__init__(error, message)
+    if isinstance(error, TimeLimitError | WorkerError):
+        error.details = details
     return error

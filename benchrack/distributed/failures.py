@@ -9,11 +9,11 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from benchrack import errors
 from benchrack.distributed.part import WorldPart
 from benchrack.errors import PeerLostError
+from benchrack.execution.messages import Failed
 from benchrack.machine.memory import ran_out
 from benchrack.timing.ranks import Failure
 
@@ -26,8 +26,6 @@ WAITING = re.compile(r'distributed/rank\.py", line \d+ in (most|gather)\n')
 FRAME = re.compile(r'File "([^"]*)", line (\d+),? in (\S+)')
 LIBRARY = os.path.dirname(os.__file__)
 
-Reply = dict[str, Any]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
@@ -39,7 +37,7 @@ class Ended:
     exit_code: int | None = None
 
 
-def cause(part: WorldPart, ended: Sequence[Ended], otherwise: str) -> Reply:
+def cause(part: WorldPart, ended: Sequence[Ended], otherwise: str) -> Failed:
     """What the others followed from: the first error that is not the loss of another process; else
     the first process that died without a word; else the loss. `ended` is in order of time."""
     failures = [end.failure for end in ended if end.failure is not None]
@@ -52,23 +50,23 @@ def cause(part: WorldPart, ended: Sequence[Ended], otherwise: str) -> Reply:
         said = "\n".join(last_words(part, died[0].local_rank))
         # A library ends the process where its memory is refused.
         kind = "OutOfMemoryError" if ran_out(said) else "WorkerError"
-        return _reply(part, kind, _death(part, died[0]))
+        return _failed(part, kind, _death(part, died[0]))
     if failures:
         return by_rank(part, failures[0])
-    return _reply(part, "WorkerError", f"{part.size} processes were started in vain: {otherwise}")
+    return _failed(part, "WorkerError", f"{part.size} processes were started in vain: {otherwise}")
 
 
-def refusal(part: WorldPart, failures: Sequence[Failure]) -> Reply:
+def refusal(part: WorldPart, failures: Sequence[Failure]) -> Failed:
     """An error that all processes know of: as it is where all that tried have the same, else with
     the rank of the first. One process of each machine tries before the others."""
     tried = [rank for rank in range(part.size) if rank % part.local_size == 0]
     same = [failure.rank for failure in failures] in (tried, list(range(part.size)))
     if same and len({failure.message for failure in failures}) == 1:
-        return _as_reply(failures[0], readable(failures[0].message))
+        return _as_failed(failures[0], readable(failures[0].message))
     return by_rank(part, failures[0])
 
 
-def late(part: WorldPart, stacks: Mapping[int, str]) -> Reply:
+def late(part: WorldPart, stacks: Mapping[int, str]) -> Failed:
     """A case that took too long, by the stacks of the processes as faulthandler dumps them, by
     local rank; a process without one has not begun."""
     own = {n: _main_thread(stack) for n, stack in sorted(stacks.items())}
@@ -76,7 +74,7 @@ def late(part: WorldPart, stacks: Mapping[int, str]) -> Reply:
     words = [f"{part.name(part.rank(n))} was in {_place(stack)}" for n, stack in hanging.items()]
     absent = [n for n in range(part.local_size) if n not in stacks]
     words += [f"{part.name(part.rank(n))} had not begun" for n in absent]
-    return _reply(
+    return _failed(
         part,
         "TimeLimitError",
         f"no result after {part.limit_s:g} s: {'; '.join(words) or 'all wait for each other'} "
@@ -85,25 +83,25 @@ def late(part: WorldPart, stacks: Mapping[int, str]) -> Reply:
     )
 
 
-def by_rank(part: WorldPart, failure: Failure) -> Reply:
+def by_rank(part: WorldPart, failure: Failure) -> Failed:
     """An error with the rank that had it; one that no class of ours describes also with where."""
     message = readable(failure.message)
     if not hasattr(errors, failure.kind) and failure.kind != "MemoryError":
         where = _last_frame(failure.details)
         message = f"{failure.kind}: {message}{f', in {where}' if where else ''}"
         failure = dataclasses.replace(failure, kind="WorkerError")
-    return _as_reply(failure, f"{part.name(failure.rank)}: {message}")
+    return _as_failed(failure, f"{part.name(failure.rank)}: {message}")
 
 
-def _as_reply(failure: Failure, message: str) -> Reply:
+def _as_failed(failure: Failure, message: str) -> Failed:
     # Python's own error has no hint of what to do; a skip for want of memory is meant.
     kind = "OutOfMemoryError" if failure.kind == "MemoryError" else failure.kind
-    return {"error": kind, "message": message, "traceback": readable(failure.details)}
+    return Failed(kind=kind, message=message, details=readable(failure.details))
 
 
-def _reply(part: WorldPart, kind: str, message: str, details: str = "") -> Reply:
+def _failed(part: WorldPart, kind: str, message: str, details: str = "") -> Failed:
     own = [f"{n}: {line}" for n in range(part.local_size) for line in last_words(part, n)]
-    return {"error": kind, "message": message, "traceback": details or "\n".join(own)}
+    return Failed(kind=kind, message=message, details=details or "\n".join(own))
 
 
 def _death(part: WorldPart, end: Ended) -> str:

@@ -1,31 +1,31 @@
 """Numbers between the processes of a world: all send theirs to rank 0, which answers the largest.
 
 They meet so before every round. A collective call of gloo's wakes several threads in turn, which
-takes one to two milliseconds after a round of 100 ms; a plain socket takes a fifth of one.
+takes one to two milliseconds after a round of 100 ms; a plain connection takes a fifth of one.
 """
 
 from __future__ import annotations
 
-import hmac
 import secrets
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 
+from benchrack.distributed.key import Key
+from benchrack.distributed.tcp import Listener, connect
 from benchrack.errors import PeerLostError
 
-TOKEN_BYTES = 16
-HELLO_S = 5.0  # what a stranger that connects may take to say nothing of use
-
-Where = tuple[str, int, bytes]  # address, port, and what a process says to be let in
+Where = tuple[str, int, bytes]  # address, port, and the key
 
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """Rank 0's sockets to all others, or another's one to rank 0."""
+    """Rank 0's connections to all others, or another's one to rank 0."""
 
-    sockets: tuple[socket.socket, ...]
+    connections: tuple[Connection, ...]
     leads: bool
 
     @classmethod
@@ -33,19 +33,14 @@ class Hub:
         """Connect all processes. `address` is this machine's; `tell` gives all what rank 0 said, by
         some other way."""
         if rank:
-            host, port, token = tell(None)
-            connected = socket.create_connection((host, port))
-            connected.sendall(token)
-            return cls((_prompt(connected),), leads=False)
-        token = secrets.token_bytes(TOKEN_BYTES)
+            host, port, key = tell(None)
+            return cls((connect(host, port, Key(key)),), leads=False)
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        with socket.create_server((address, 0), family=family, backlog=size) as listener:
-            tell((address, int(listener.getsockname()[1]), token))
-            others: list[socket.socket] = []
-            while len(others) < size - 1:
-                accepted, _ = listener.accept()
-                if _knows(accepted, token):
-                    others.append(_prompt(accepted))
+        server = socket.create_server((address, 0), family=family, backlog=size)
+        key = secrets.token_bytes()
+        with closing(Listener(server, Key(key), size)) as listener:
+            tell((address, int(server.getsockname()[1]), key))
+            others = [listener.accept()[0] for _ in range(size - 1)]
         return cls(tuple(others), leads=True)
 
     def most(self, values: tuple[float, ...]) -> tuple[float, ...]:
@@ -53,40 +48,14 @@ class Hub:
         form = struct.Struct(f"={len(values)}d")
         try:
             if not self.leads:
-                self.sockets[0].sendall(form.pack(*values))
-                return form.unpack(_receive(self.sockets[0], form.size))
-            given = [values, *(form.unpack(_receive(s, form.size)) for s in self.sockets)]
+                self.connections[0].send_bytes(form.pack(*values))
+                return form.unpack(self.connections[0].recv_bytes())
+            given = [values, *(form.unpack(one.recv_bytes()) for one in self.connections)]
             largest = tuple(map(max, zip(*given, strict=True)))
-            for other in self.sockets:
-                other.sendall(form.pack(*largest))
+            for one in self.connections:
+                one.send_bytes(form.pack(*largest))
             return largest
+        except EOFError:
+            raise PeerLostError("another process went: its connection has ended") from None
         except OSError as error:
             raise PeerLostError(f"another process went: {error.strerror or error}") from error
-
-
-def _prompt(connected: socket.socket) -> socket.socket:
-    """Sends at once, and waits for an answer as long as the other process is there."""
-    connected.settimeout(None)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
-
-
-def _knows(accepted: socket.socket, token: bytes) -> bool:
-    accepted.settimeout(HELLO_S)
-    try:
-        if hmac.compare_digest(_receive(accepted, TOKEN_BYTES), token):
-            return True
-    except OSError:
-        pass
-    accepted.close()
-    return False
-
-
-def _receive(connected: socket.socket, size: int) -> bytes:
-    received = b""
-    while len(received) < size:
-        more = connected.recv(size - len(received))
-        if not more:
-            raise ConnectionError("its connection has ended")
-        received += more
-    return received

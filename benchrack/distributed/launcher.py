@@ -1,13 +1,11 @@
 """Starts this machine's processes of a world through torch's elastic launcher, and speaks for them.
 
-`python -m benchrack.distributed.launcher FD` is to `executors.Worker` what the worker is: JSON, a
-line a message, cases in and records or errors out. When its input ends, it kills its processes and
-ends too.
+`python -m benchrack.distributed.launcher FD` is to `executors.Worker` what the worker is: a setup
+and cases in, records or errors out. When the other end is gone, it kills its processes and ends.
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import multiprocessing.forkserver
 import os
@@ -16,26 +14,23 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 from benchrack.distributed.failures import readable
-from benchrack.distributed.part import WorldPart
+from benchrack.distributed.messages import WorldSetup
 from benchrack.distributed.rank import main as rank_main
 from benchrack.distributed.relay import Relay
+from benchrack.execution.lifeline import own
 from benchrack.machine.placement import Place
 from benchrack.machine.processors import physical_cores
 
 
 def main() -> None:
-    replies = int(sys.argv[1])
-    told = json.loads(sys.stdin.readline())
-    part, places = WorldPart.read(told["world"])
+    line = own(Connection(int(sys.argv[1])))
+    setup: WorldSetup = line.recv()
+    part = setup.part
     tempfile.tempdir = part.folder  # of this process: what it leaves goes with the folder
-
-    def reply(message: dict[str, Any]) -> None:
-        data = json.dumps(message).encode() + b"\n"
-        while data:
-            data = data[os.write(replies, data) :]
 
     def end() -> None:
         for process in multiprocessing.active_children():
@@ -43,21 +38,22 @@ def main() -> None:
         shutil.rmtree(part.folder, ignore_errors=True)
         os._exit(0)
 
-    _limit_threads(places)
+    _limit_threads(setup.places)
     _preload()
-    relay = Relay(part, reply)
-    relay.start(sys.stdin, end)
-    relay.ended(launch(part, json.dumps(told)))
+    relay = Relay(part, line)
+    relay.start(end)
+    relay.ended(launch(setup))
     while True:
         signal.pause()  # whoever asks next is told why they ended
 
 
-def launch(part: WorldPart, told: str) -> str:
+def launch(setup: WorldSetup) -> str:
     """Run the processes until one of them ends; why that was, as torch words it."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    part = setup.part
     config = LaunchConfig(
         min_nodes=part.nodes,
         max_nodes=part.nodes,
@@ -75,7 +71,7 @@ def launch(part: WorldPart, told: str) -> str:
         logs_specs=DefaultLogsSpecs(log_dir=part.folder, redirects=Std.ALL),
     )
     try:
-        elastic_launch(config, rank_main)(told)
+        elastic_launch(config, rank_main)(setup)
     except ChildFailedError as error:
         _, failure = error.get_first_failure()
         return f"local rank {failure.local_rank}: {_message(failure.message)}"

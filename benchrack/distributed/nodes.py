@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from ipaddress import ip_address
 from typing import Any
 
 from benchrack.errors import NodeError
@@ -25,6 +27,13 @@ class Nodes:
     @property
     def endpoint(self) -> str:
         return address_of(self.host, self.port)
+
+    @property
+    def local(self) -> bool:
+        """Whether the endpoint is this machine's loopback, where no other machine comes."""
+        with suppress(ValueError):
+            return ip_address(self.host.partition("%")[0]).is_loopback
+        return self.host == "localhost"
 
 
 def address_of(host: str, port: int) -> str:

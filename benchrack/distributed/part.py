@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from benchrack.flattening import flatten, unflatten
-from benchrack.machine.placement import Place
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorldPart:
-    """`local_size` of `size` processes, on node `node` of `nodes`; each node has as many.
+class Launch:
+    """How the processes of a new world meet: at an `endpoint` on node 0, under the name `run_id`.
+    Of `nodes` machines this is number `node`, which has `address`."""
 
-    They meet at `endpoint` under the name `run_id`; `address` is this machine's, on `interface`
-    (empty: gloo chooses). `folder` is for their sockets and logs. A case may take `limit_s`, and
-    the processes wait for each other `join_limit_s` at first. `asked_at` is the reading of this
-    machine's monotonic clock when they were asked for.
+    run_id: str
+    endpoint: str = f"{LOOPBACK}:0"
+    node: int = 0
+    nodes: int = 1
+    address: str = LOOPBACK
+
+    @classmethod
+    def here(cls) -> Launch:
+        """On this machine alone."""
+        return cls(run_id=secrets.token_hex(8))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldPart(Launch):
+    """`local_size` of `size` processes; each machine has as many.
+
+    Their network is `interface` (empty: gloo chooses), `folder` is for their sockets and logs. A
+    case may take `limit_s`, and the processes wait for each other `join_limit_s` at first.
+    `asked_at` is the reading of this machine's monotonic clock when they were asked for.
     """
 
     size: int
     local_size: int
     folder: str
-    run_id: str
     limit_s: float
     join_limit_s: float
     asked_at: float
-    node: int = 0
-    nodes: int = 1
-    endpoint: str = "127.0.0.1:0"
-    address: str = "127.0.0.1"
     interface: str = ""
 
     def rank(self, local_rank: int) -> int:
@@ -58,16 +67,3 @@ class WorldPart:
         attempt, of which there is one, and its local rank."""
         logs = sorted(Path(self.folder).glob(f"*/attempt_*/{local_rank}/stderr.log"))
         return logs[-1].read_text(errors="replace") if logs else ""
-
-    def told(self, places: Sequence[Place]) -> dict[str, Any]:
-        """What the launcher is told of the world, for JSON."""
-        return {
-            "part": flatten(self),
-            "places": [flatten(place) for place in places],
-        }
-
-    @staticmethod
-    def read(told: dict[str, Any]) -> tuple[WorldPart, tuple[Place, ...]]:
-        """The inverse of `told`."""
-        places = tuple(unflatten(Place, place) for place in told["places"])
-        return unflatten(WorldPart, told["part"]), places

@@ -1,7 +1,7 @@
 """One process of a world: joins the others, and measures the cases that its launcher hands on.
 
-Torch's elastic launcher calls `main` in each process (world_launcher.py). Messages to and from the
-launcher are JSON, one a line, over a Unix socket. A process whose launcher is gone ends at once.
+Torch's elastic launcher calls `main` in each process (launcher.py). Messages to and from the
+launcher go over a Unix socket. A process whose launcher is gone ends at once.
 """
 
 from __future__ import annotations
@@ -9,31 +9,29 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import faulthandler
-import json
 import os
-import queue
 import signal
-import socket
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from multiprocessing.connection import Client
 from typing import Any, TypeVar
 
 from benchrack.bench.bench import Bench
 from benchrack.distributed.combining import RankResult, combined, disagreement
 from benchrack.distributed.hub import Hub, Where
+from benchrack.distributed.messages import Ready, Refused, Started, WorldSetup
 from benchrack.distributed.part import WorldPart
 from benchrack.errors import PeerLostError
 from benchrack.execution import running
+from benchrack.execution.lifeline import Lifeline, own
+from benchrack.execution.messages import Measured, Phase
 from benchrack.execution.worker import bench_of
-from benchrack.flattening import unflatten
 from benchrack.machine import placement
 from benchrack.machine.gauges import limit_host_memory
 from benchrack.machine.memory import GIB
 from benchrack.machine.placement import Place
-from benchrack.records.record import to_record
 from benchrack.timing.ranks import Failure, PeersError
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.progress import silent
@@ -71,51 +69,45 @@ class WorldPeers:
         return gathered
 
 
-def main(text: str) -> None:
-    """Measure cases until the launcher ends. `text` is what it was told, JSON."""
-    told = json.loads(text)
-    part, places = WorldPart.read(told["world"])
-    local_rank = int(os.environ["LOCAL_RANK"])
+def main(setup: WorldSetup) -> None:
+    """Measure cases until the launcher ends."""
+    part, local_rank = setup.part, int(os.environ["LOCAL_RANK"])
     _end_with_launcher()
     with open(part.stack(local_rank), "w", encoding="utf-8") as stack:
         faulthandler.register(DUMP, file=stack, all_threads=True)
-        launcher = Launcher(part, local_rank)
+        launcher = Lifeline(own(Client(part.socket)))
+        launcher.send(Started(local_rank, os.getpid()))
         try:
-            _serve(told, part, places, launcher)
+            _serve(setup, local_rank, launcher)
         except BaseException as error:
-            launcher.send({"failed": _flat(Failure.of(part.rank(local_rank), error))})
+            launcher.send(Failure.of(part.rank(local_rank), error))
             raise
 
 
-def _serve(
-    told: dict[str, Any], part: WorldPart, places: tuple[Place, ...], launcher: Launcher
-) -> None:
-    first, place = launcher.local_rank == 0, places[launcher.local_rank]
+def _serve(setup: WorldSetup, local_rank: int, launcher: Lifeline) -> None:
+    part, place = setup.part, setup.places[local_rank]
     placement.bind(place.cpus)
     if place.device.kind == "cuda":
         _choose(place.device.index)
     # One process of each machine reads its meters: for all devices of the world there.
-    metered = [other.device for other in places] if first else []
+    metered = [] if local_rank else [other.device for other in setup.places]
     bench = dataclasses.replace(
-        bench_of(told, place.device, metered),
-        progress=launcher.progress if first else silent,
-        peers=_join(part, launcher.local_rank),
+        bench_of(setup, place.device, metered),
+        progress=silent if local_rank else lambda phase: launcher.send(Phase(phase)),
+        peers=_join(part, local_rank),
     )
     bench.peers.meet()
     startup_s = time.monotonic() - part.asked_at
-    launcher.send({"ready": True})
+    launcher.send(Ready())
     while True:
-        case = unflatten(Case, launcher.next_case())
+        case: Case = launcher.next()
         if place.device.kind == "cpu":
             limit_bytes = int(bench.settings.run.memory_gib * GIB)
             limit_host_memory(limit_bytes, sharers=part.local_size)
         try:
-            found = _measure(bench, case, part, place, startup_s)
+            launcher.send(Measured.of(_measure(bench, case, part, place, startup_s)))
         except PeersError as error:  # all know of it, and go on
-            launcher.send({"refused": [_flat(failure) for failure in error.failures]})
-        else:
-            samples = found.seconds_per_batch
-            launcher.send({"record": to_record(found), "seconds_per_batch": samples})
+            launcher.send(Refused(tuple(error.failures)))
         running.settle()
 
 
@@ -169,39 +161,8 @@ def _measure(
     return running.judged(bench, combined(ranks, bench.registry.scenario(case.scenario)))
 
 
-def _flat(failure: Failure) -> dict[str, Any]:
-    return dataclasses.asdict(failure)
-
-
 def _end_with_launcher() -> None:
     """Have the kernel kill this process when the one that it was forked from dies, which ends with
     the launcher; also where it hangs in C."""
     with suppress(OSError, AttributeError):  # not Linux
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-class Launcher:
-    """A process's line to its launcher."""
-
-    def __init__(self, part: WorldPart, local_rank: int) -> None:
-        self.local_rank = local_rank
-        self._cases: queue.Queue[dict[str, Any]] = queue.Queue()
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(part.socket)
-        self.send({"local_rank": local_rank, "pid": os.getpid()})
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        with self._socket.makefile("r", encoding="utf-8") as lines:
-            for line in lines:
-                self._cases.put(json.loads(line))
-        os._exit(0)
-
-    def next_case(self) -> dict[str, Any]:
-        return self._cases.get()
-
-    def progress(self, phase: str) -> None:
-        self.send({"progress": phase})
-
-    def send(self, message: dict[str, Any]) -> None:
-        self._socket.sendall(json.dumps(message).encode() + b"\n")

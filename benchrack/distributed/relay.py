@@ -3,21 +3,24 @@ gathers the answers."""
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import multiprocessing
 import os
-import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, Listener
 from multiprocessing.process import BaseProcess
-from typing import Any, TextIO
 
-from benchrack.distributed.failures import Ended, Reply, cause, late, refusal
+from benchrack.distributed.failures import Ended, cause, late, refusal
+from benchrack.distributed.messages import Ready, Refused, Started
 from benchrack.distributed.part import WorldPart
 from benchrack.distributed.rank import DUMP
+from benchrack.execution.lifeline import received
+from benchrack.execution.messages import Answer, Failed, Measured, Phase
 from benchrack.timing.ranks import Failure
+from benchrack.vocabulary.cases import Case
 
 SETTLE_S = 2.0  # for the last words of processes that are ending, and for stacks to be written
 GLANCE_S = 0.05
@@ -28,39 +31,37 @@ class Rank:
     """One process of this machine, and its answer to the case that is running."""
 
     local_rank: int
-    socket: socket.socket
+    line: Connection
     pid: int
     process: BaseProcess | None
     ready: bool = False
-    answer: dict[str, Any] | None = None
+    answer: Measured | Refused | None = None
     failure: Failure | None = None
 
-    def send(self, case: dict[str, Any]) -> None:
+    def send(self, case: Case) -> None:
         with suppress(OSError):  # it is ending, and its reason on the way
-            self.socket.sendall(json.dumps(case).encode() + b"\n")
+            self.line.send(case)
 
 
 class Relay:
-    """Serves both sides in threads of its own; `reply` writes one message to whoever asks."""
+    """Serves both sides in threads of its own; whoever asks is at the other end of `line`."""
 
-    def __init__(self, part: WorldPart, reply: Callable[[Reply], None]) -> None:
-        self.part, self.reply = part, reply
+    def __init__(self, part: WorldPart, line: Connection) -> None:
+        self.part, self.line = part, line
         self._ranks: dict[int, Rank] = {}
         self._gone: list[Rank] = []  # in the order in which they ended
-        self._case: dict[str, Any] | None = None
-        self._reason: Reply | None = None  # once the processes have ended
+        self._case: Case | None = None
+        self._reason: Failed | None = None  # once the processes have ended
         self._timer = threading.Timer(0, lambda: None)
         self._changed = threading.Condition()
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(part.socket)
-        self._listener.listen()
+        self._listener = Listener(part.socket, "AF_UNIX", backlog=part.local_size)
 
-    def start(self, cases: TextIO, end: Callable[[], None]) -> None:
-        """Begin to serve; `end` is called when the cases end."""
+    def start(self, end: Callable[[], None]) -> None:
+        """Begin to serve; `end` is called when nobody asks any more."""
 
         def read() -> None:
-            for line in cases:
-                self._hand_on(json.loads(line))
+            for case in received(self.line):
+                self._hand_on(case)
             end()
 
         for target in (read, self._accept):
@@ -78,13 +79,13 @@ class Relay:
                 )
                 for rank in self._gone
             ]
-            self._reason = cause(self.part, ended, torch_says) | {"ended": True}
+            self._reason = dataclasses.replace(cause(self.part, ended, torch_says), ended=True)
             self._answer(self._reason)
 
-    def _hand_on(self, case: dict[str, Any]) -> None:
+    def _hand_on(self, case: Case) -> None:
         with self._changed:
             if self._reason is not None:
-                self.reply(self._reason)
+                self._tell(self._reason)
                 return
             self._case = case
             for rank in self._ranks.values():
@@ -95,61 +96,58 @@ class Relay:
             self._timer.daemon = True
             self._timer.start()
 
-    def _answer(self, message: Reply) -> None:
+    def _answer(self, answer: Answer) -> None:
         """To the case that is running, if one is."""
         if self._case is not None:
             self._case = None
             self._timer.cancel()
-            self.reply(message)
+            self._tell(answer)
+
+    def _tell(self, message: Answer | Phase) -> None:
+        with suppress(OSError):  # whoever asked is gone, and all of this ends
+            self.line.send(message)
 
     def _accept(self) -> None:
         while True:
-            connected, _ = self._listener.accept()
-            threading.Thread(target=self._listen, args=(connected,), daemon=True).start()
+            threading.Thread(target=self._hear, args=[self._listener.accept()], daemon=True).start()
 
-    def _listen(self, connected: socket.socket) -> None:
-        with connected.makefile("r", encoding="utf-8") as lines:
-            hello = json.loads(next(lines))
-            children = {child.pid: child for child in multiprocessing.active_children()}
-            rank = Rank(
-                local_rank=hello["local_rank"],
-                socket=connected,
-                pid=hello["pid"],
-                process=children.get(hello["pid"]),
-            )
-            with self._changed:
-                self._ranks[rank.local_rank] = rank
-            with suppress(ConnectionError):
-                for line in lines:
-                    self._heard(rank, json.loads(line))
+    def _hear(self, line: Connection) -> None:
+        messages = received(line)
+        started: Started = next(messages)
+        children = {child.pid: child for child in multiprocessing.active_children()}
+        rank = Rank(started.local_rank, line, started.pid, children.get(started.pid))
+        with self._changed:
+            self._ranks[rank.local_rank] = rank
+        for message in messages:
+            self._heard(rank, message)
         with self._changed:
             self._gone.append(rank)
             self._changed.notify_all()
 
-    def _heard(self, rank: Rank, message: dict[str, Any]) -> None:
+    def _heard(self, rank: Rank, message: Phase | Failure | Ready | Measured | Refused) -> None:
         with self._changed:
-            if "progress" in message:
-                self.reply(message)
-            elif "failed" in message:
-                rank.failure = Failure(**message["failed"])
-            elif "ready" in message:
-                rank.ready = True
-                if self._case is not None:
-                    rank.send(self._case)
-            else:
-                rank.answer = message
-                self._answer_of_all()
+            match message:
+                case Phase():
+                    self._tell(message)
+                case Failure():
+                    rank.failure = message
+                case Ready():
+                    rank.ready = True
+                    if self._case is not None:
+                        rank.send(self._case)
+                case _:
+                    rank.answer = message
+                    self._answer_of_all()
 
     def _answer_of_all(self) -> None:
         """Reply once all have answered; what they answer is the same."""
         answers = [rank.answer for rank in self._ranks.values() if rank.answer is not None]
         if len(answers) == self.part.local_size:
-            refused = answers[0].get("refused")
-            self._answer(
-                refusal(self.part, [Failure(**failure) for failure in refused])
-                if refused
-                else answers[0]
-            )
+            first = answers[0]
+            if isinstance(first, Refused):
+                self._answer(refusal(self.part, first.failures))
+            else:
+                self._answer(first)
 
     def _late(self) -> None:
         """The time limit has passed: ask all what they are doing."""
@@ -165,4 +163,4 @@ class Relay:
                     break
                 self._changed.wait(GLANCE_S)
             stacks = {n: path.read_text(errors="replace") for n, path in paths.items()}
-            self._answer(late(self.part, stacks) | {"ended": True})
+            self._answer(dataclasses.replace(late(self.part, stacks), ended=True))

@@ -1,6 +1,6 @@
 """A case with n devices in n processes, one bound to each: on one machine, or on several.
 
-The processes of this machine are started by a launcher (world_launcher.py), which is driven as a
+The processes of this machine are started by a launcher (launcher.py), which is driven as a
 worker is. On several machines node 0 says what is measured, and hands the outcome to the others; a
 case with one device it measures alone.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import secrets
 import shutil
 import sys
 import tempfile
@@ -19,11 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from benchrack.distributed.joining import interface_of
-from benchrack.distributed.part import WorldPart
+from benchrack.distributed.messages import WorldSetup
+from benchrack.distributed.part import Launch, WorldPart
 from benchrack.energy.metering import Idle
 from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
-from benchrack.execution.executors import Alarm, Executor, Setup, Worker
+from benchrack.execution.executors import Alarm, Executor, Worker
+from benchrack.execution.messages import Setup
+from benchrack.machine.interfaces import interface_of
 from benchrack.machine.placement import places
 from benchrack.registry.registry import built_in_scenarios
 from benchrack.vocabulary.cases import Case
@@ -33,28 +34,11 @@ from benchrack.vocabulary.progress import Progress, silent
 from benchrack.vocabulary.results import Measurement
 from benchrack.vocabulary.scenarios import Scenario
 
-LOOPBACK = "127.0.0.1"
 # What a launcher may take to say which process is late, and to end them all.
 GRACE_S = 10.0
 # A socket's path has at most 107 bytes (unix(7)); the longest of a launcher have 51 below this:
 # `/benchrack-…/pymp-…/listener-…`, each with eight characters of chance.
 LONGEST_PLACE = 107 - 51
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """How the machines of a new world meet: a name, and an endpoint on node 0."""
-
-    run_id: str
-    endpoint: str = f"{LOOPBACK}:0"
-    node: int = 0
-    nodes: int = 1
-    address: str = LOOPBACK
-
-    @classmethod
-    def here(cls) -> Launch:
-        """On this machine alone."""
-        return cls(run_id=secrets.token_hex(8))
 
 
 @dataclass(slots=True)
@@ -118,23 +102,19 @@ class World:
             size=size,
             local_size=local_size,
             folder=self._folder,
-            run_id=launch.run_id,
             limit_s=settings.run.case_time_limit_s,
             join_limit_s=settings.nodes.join_limit_s,
             asked_at=time.monotonic(),
-            node=launch.node,
-            nodes=launch.nodes,
-            endpoint=launch.endpoint,
-            address=launch.address,
             interface=interface_of(launch.address) or "",
+            **dataclasses.asdict(launch),
         )
+        idle = self.idle.get(local_size, self.setup.idle)
         self._launcher = Worker(
-            dataclasses.replace(self.setup, idle=self.idle.get(local_size, self.setup.idle)),
+            WorldSetup.of(self.setup, part=part, places=placed, idle=idle),
             command=(sys.executable, "-P", "-m", "benchrack.distributed.launcher"),
-            told={"world": part.told(placed)},
-            scenarios=self.scenarios,
             grace_s=GRACE_S,
             alarms=self.alarms,
+            scenarios=self.scenarios,
         )
         self._size = size
 

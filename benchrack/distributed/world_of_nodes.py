@@ -6,19 +6,20 @@ and node 0 tells all what came of it. So every node has the same outcome, the sa
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from benchrack.distributed.link import Connection, Link
+from benchrack.distributed.link import Line, Link
+from benchrack.distributed.messages import Done, Settled, Task
 from benchrack.distributed.nodes import address_of
-from benchrack.distributed.world import Launch, World
+from benchrack.distributed.part import Launch
+from benchrack.distributed.world import World
 from benchrack.errors import NodeError, PeerLostError, UnsupportedError
-from benchrack.execution.executors import error_of
-from benchrack.flattening import flatten
-from benchrack.records.record import from_record, to_record
+from benchrack.execution.messages import Answer, Failed, Measured
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.progress import Progress, silent
 from benchrack.vocabulary.results import Measurement
@@ -30,33 +31,30 @@ SETTLE_S = 20.0
 OWN_REASON_S = 3.0
 WHOLE_S = 5.0  # for the rest of a message that has begun to come
 
-Outcome = dict[str, Any]
+M = TypeVar("M")
 
 
 @dataclass(slots=True)
 class _Bell:
     """Rings when another node speaks, or is lost, while this one measures."""
 
-    connection: Connection
-    heard: list[dict[str, Any]] = field(default_factory=list)
+    line: Line
+    heard: list[Any] = field(default_factory=list)
 
     def fileno(self) -> int:
-        return self.connection.fileno()
+        return self.line.fileno()
 
     def ring(self) -> float | None:
-        self.heard.append(self.connection.receive(WHOLE_S))
-        while self.connection.pending:
-            self.heard.append(self.connection.receive(WHOLE_S))
-        if any("stop" in m or "error" in m.get("outcome", {}) for m in self.heard):
-            return OWN_REASON_S
-        return None
+        message = self.line.receive(WHOLE_S)
+        self.heard.append(message)
+        return OWN_REASON_S if isinstance(message, Done) and message.failed else None
 
-    def next(self, what: str, limit_s: float) -> Any:
-        """What the next message of that kind says. Raises NodeError."""
+    def next(self, kind: type[M], limit_s: float) -> M:
+        """The next message of a kind. Raises NodeError."""
         while True:
-            message = self.heard.pop(0) if self.heard else self.connection.receive(limit_s)
-            if what in message:
-                return message[what]
+            message = self.heard.pop(0) if self.heard else self.line.receive(limit_s)
+            if isinstance(message, kind):
+                return message
 
 
 @dataclass(slots=True)
@@ -70,11 +68,11 @@ class WorldOfNodes:
     link: Link
     capacities: Sequence[int]
     _bells: tuple[_Bell, ...] = ()
-    _ahead: dict[str, Any] | None = None
+    _ahead: Task | None = None
     _lost: str = ""
 
     def __post_init__(self) -> None:
-        self._bells = tuple(_Bell(connection) for connection in self.link.connections)
+        self._bells = tuple(map(_Bell, self.link.lines))
         self.world.alarms = self._bells
 
     def run(self, case: Case, progress: Progress = silent, *, fresh: bool = False) -> Measurement:
@@ -88,69 +86,70 @@ class WorldOfNodes:
             raise NodeError(f"not measured, since the nodes are apart: {self._lost}")
         run = self._lead if self.link.leads else self._follow
         try:
-            outcome = run(case, progress, fresh)
+            answer = run(case, progress, fresh)
         except NodeError as error:
             self._part_from(error)
             raise
-        if "record" in outcome:
-            samples = outcome["seconds_per_batch"]
-            return from_record(outcome["record"], samples, self.world.scenarios)
-        raise error_of(outcome)
+        if isinstance(answer, Failed):
+            raise answer.error()
+        return answer.measurement(self.world.scenarios)
 
     def _part_from(self, error: NodeError) -> None:
         self._lost = str(error)
         self.link.leave(self._lost)
 
-    def _lead(self, case: Case, progress: Progress, fresh: bool) -> Outcome:
-        told: dict[str, Any] = {"case": flatten(case)}
+    def _lead(self, case: Case, progress: Progress, fresh: bool) -> Answer:
         if case.device_count == 1:
             return self._lead_alone(
-                told, lambda: _attempt(lambda: self.world.run(case, progress, fresh=fresh))
+                case, lambda: _attempt(lambda: self.world.run(case, progress, fresh=fresh))
             )
         try:
-            told["part"] = self._launch(case.device_count, fresh)
+            task = Task(case=case, together=True, launch=self._launch(case.device_count, fresh))
         except UnsupportedError as error:
-            failed = _failed(error)
-            return self._lead_alone(told, lambda: failed)
-        self.link.tell({"told": told})
-        own = _attempt(lambda: self.world.run_part(case, self._here(told["part"]), progress))
-        if "error" in own and not self.world.ready_for(case.device_count):
-            self.link.tell({"stop": True})
-        others = [bell.next("outcome", SETTLE_S) for bell in self._bells]
+            failed = Failed.of(error)
+            return self._lead_alone(case, lambda: failed)
+        self.link.tell(task)
+        own = self._run_part(task, progress)
+        if isinstance(own, Failed) and not self.world.ready_for(case.device_count):
+            self.link.tell(Done(own))
+        others = [bell.next(Done, SETTLE_S).failed for bell in self._bells]
         return self._settle(_first_failure([own, *others]) or own)
 
-    def _lead_alone(self, told: dict[str, Any], attempt: Callable[[], Outcome]) -> Outcome:
+    def _lead_alone(self, case: Case, attempt: Callable[[], Answer]) -> Answer:
         """What is node 0's own stays, whatever becomes of the others meanwhile."""
-        self.link.tell({"told": told})
-        outcome = attempt()
+        self.link.tell(Task(case=case, together=False))
+        answer = attempt()
         try:
-            return self._settle(outcome)
+            return self._settle(answer)
         except NodeError as error:
             self._part_from(error)
-            return outcome
+            return answer
 
-    def _settle(self, outcome: Outcome) -> Outcome:
-        self.link.tell({"settled": outcome})
-        return outcome
+    def _settle(self, answer: Answer) -> Answer:
+        self.link.tell(Settled(answer))
+        return answer
 
-    def _follow(self, case: Case, progress: Progress, fresh: bool) -> Outcome:
+    def _follow(self, case: Case, progress: Progress, fresh: bool) -> Answer:
         (bell,) = self._bells
         limit_s = self.world.setup.settings.run.case_time_limit_s + SETTLE_S
         progress("waiting for node 0")
-        told = self._ahead or bell.next("told", limit_s)
-        if told["case"] != flatten(case):
-            self._ahead = told
+        task = self._ahead or bell.next(Task, limit_s)
+        self._ahead = task if task.case != case else None
+        if self._ahead is not None:
             raise UnsupportedError("node 0 has not measured it in this run")
-        self._ahead = None
-        if "part" in told:
-            here = self._here(told["part"])
-            own = _attempt(lambda: self.world.run_part(case, here, progress))
-            bell.connection.send({"outcome": {key: own[key] for key in _FAILED if key in own}})
+        if task.together:
+            own = self._run_part(task, progress)
+            bell.line.send(Done(own if isinstance(own, Failed) else None))
         progress("waiting for node 0")
-        settled: Outcome = bell.next("settled", limit_s)
-        return settled
+        return bell.next(Settled, limit_s).answer
 
-    def _launch(self, size: int, fresh: bool) -> dict[str, Any] | None:
+    def _run_part(self, task: Task, progress: Progress) -> Answer:
+        """This node's part of a task, in a world that is there, or is launched for it."""
+        node, address = self.link.nodes.rank, self.link.local_address
+        launch = task.launch and dataclasses.replace(task.launch, node=node, address=address)
+        return _attempt(lambda: self.world.run_part(task.case, launch, progress))
+
+    def _launch(self, size: int, fresh: bool) -> Launch | None:
         """Where a new world meets, if one is needed. Raises UnsupportedError."""
         nodes = self.link.nodes.count
         if size % nodes:
@@ -167,46 +166,28 @@ class WorldOfNodes:
         if self.world.ready_for(size) and not fresh:
             return None
         address = self.link.local_address
-        return {
-            "run_id": secrets.token_hex(8),
-            "endpoint": address_of(address, _free_port(address)),
-            "nodes": nodes,
-        }
-
-    def _here(self, launch: dict[str, Any] | None) -> Launch | None:
-        if launch is None:
-            return None
-        return Launch(node=self.link.nodes.rank, address=self.link.local_address, **launch)
+        endpoint = address_of(address, _free_port(address))
+        return Launch(run_id=secrets.token_hex(8), endpoint=endpoint, nodes=nodes)
 
     def close(self) -> None:
         self.world.close()
         self.link.leave("its run has ended")
 
 
-_FAILED = ("error", "message", "traceback")
-
-
-def _attempt(measure: Callable[[], Measurement]) -> Outcome:
-    """How a case went, for JSON. Raises NodeError where a node was lost."""
+def _attempt(measure: Callable[[], Measurement]) -> Answer:
+    """How a case went. Raises NodeError where a node was lost."""
     try:
-        measurement = measure()
+        return Measured.of(measure())
     except NodeError:
         raise
     except Exception as error:
-        return _failed(error)
-    samples = measurement.seconds_per_batch
-    return {"record": to_record(measurement), "seconds_per_batch": samples}
+        return Failed.of(error)
 
 
-def _failed(error: Exception) -> Outcome:
-    details = getattr(error, "details", "")
-    return dict(zip(_FAILED, (type(error).__name__, str(error), details), strict=True))
-
-
-def _first_failure(outcomes: Sequence[Outcome]) -> Outcome | None:
+def _first_failure(answers: Sequence[Answer | None]) -> Failed | None:
     """The error that the others followed from, in the order of nodes; None where all went well."""
-    failed = [outcome for outcome in outcomes if "error" in outcome]
-    own = [outcome for outcome in failed if outcome["error"] != PeerLostError.__name__]
+    failed = [answer for answer in answers if isinstance(answer, Failed)]
+    own = [answer for answer in failed if answer.kind != PeerLostError.__name__]
     return next(iter(own or failed), None)
 
 

@@ -1,99 +1,70 @@
-"""A worker process: reads cases from its standard input and writes what they gave to a pipe.
+"""A worker process: reads a setup, then cases, and answers each with what it gave.
 
-`python -m benchrack.execution.worker FD`; both ways are JSON, a line a message. The first line sets
-it up. It ends when its input does, at once and wherever it is: so no worker outlives its pytest.
+`python -m benchrack.execution.worker FD`; messages.py has what is said on that descriptor. It ends
+when the other end does, at once and wherever it is: so no worker outlives its pytest.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import queue
 import sys
-import threading
-import traceback
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from benchrack.bench.bench import Bench
 from benchrack.cache import Cache
-from benchrack.energy.metering import Idle, Metering, open_meters
+from benchrack.energy.metering import Metering, open_meters
+from benchrack.execution.lifeline import Lifeline, own
+from benchrack.execution.messages import Answer, Failed, Measured, Phase, Setup
 from benchrack.execution.running import run_case, settle
-from benchrack.flattening import unflatten
 from benchrack.machine.gauges import limit_host_memory
 from benchrack.machine.memory import GIB
-from benchrack.machine.placement import Place, bind
-from benchrack.records.record import to_record
+from benchrack.machine.placement import bind
 from benchrack.registry.loading import load_file
 from benchrack.registry.registry import load_registry
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.devices import Device
-from benchrack.vocabulary.settings import Settings
 
 
 def main() -> None:
-    replies = int(sys.argv[1])
-    lines: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_read, args=(lines,), daemon=True).start()
-
-    def reply(message: dict[str, Any]) -> None:
-        data = json.dumps(message).encode() + b"\n"
-        while data:
-            data = data[os.write(replies, data) :]
-
-    setup = json.loads(lines.get())
-    device = unflatten(Device, setup["device"])
-    place = unflatten(Place, setup["place"]) if "place" in setup else None
-    if place is not None:
+    line = Lifeline(own(Connection(int(sys.argv[1]))))
+    setup: Setup = line.next()
+    for place in setup.places:
         bind(place.cpus)  # before anything large is loaded, or counts the cores
-    bench = bench_of(setup, device, [device])
-    bench = dataclasses.replace(bench, progress=lambda phase: reply({"progress": phase}))
+    bench = dataclasses.replace(
+        bench_of(setup, setup.device, [setup.device]),
+        progress=lambda phase: line.send(Phase(phase)),
+    )
+    placement = ", ".join(place.description for place in setup.places)
     while True:
-        case = unflatten(Case, json.loads(lines.get()))
+        case: Case = line.next()
         if bench.device.kind == "cpu":
             limit_host_memory(int(bench.settings.run.memory_gib * GIB))
-        reply(_measure(bench, case, place.description if place else ""))
+        line.send(_measure(bench, case, placement))
         settle()
 
 
-def _read(lines: queue.Queue[str]) -> None:
-    for line in sys.stdin:
-        lines.put(line)
-    os._exit(0)
-
-
-def bench_of(setup: dict[str, Any], device: Device, metered: Sequence[Device]) -> Bench:
-    """The bench that `executors.Setup` describes, on a device, with the meters of some devices."""
-    sys.path[:] = [*sys.path, *(p for p in setup["path"] if p not in sys.path)]
-    conftests = [load_file(path) for path in setup["conftests"]]
-    registry = load_registry(disabled=setup["disabled"], conftests=conftests)
+def bench_of(setup: Setup, device: Device, metered: Sequence[Device]) -> Bench:
+    """The bench that a setup describes, on a device, with the meters of some devices."""
+    sys.path[:] = [*sys.path, *(p for p in setup.path if p not in sys.path)]
+    conftests = [load_file(path) for path in setup.conftests]
+    registry = load_registry(disabled=setup.disabled, conftests=conftests)
+    opened = open_meters(registry.meters.values() if metered else (), metered)
     return Bench.on(
         device,
         registry,
-        unflatten(Settings, setup["settings"]),
-        Cache(Path(setup["cache"])),
-        metering=Metering(
-            opened=open_meters(registry.meters.values() if metered else (), metered),
-            idle={domain: unflatten(Idle, flat) for domain, flat in setup["idle"].items()},
-        ),
+        setup.settings,
+        Cache(Path(setup.cache)),
+        metering=Metering(opened=opened, idle=setup.idle),
     )
 
 
-def _measure(bench: Bench, case: Case, placement: str) -> dict[str, Any]:
+def _measure(bench: Bench, case: Case, placement: str) -> Answer:
     try:
-        measurement = dataclasses.replace(run_case(bench, case), placement=placement)
+        return Measured.of(dataclasses.replace(run_case(bench, case), placement=placement))
     except Exception as error:
-        return {
-            "error": type(error).__name__,
-            "message": str(error),
-            "traceback": "".join(traceback.format_exception(error)),
-        }
-    return {
-        "record": to_record(measurement),
-        "seconds_per_batch": measurement.seconds_per_batch,
-    }
+        return Failed.of(error)
 
 
 if __name__ == "__main__":

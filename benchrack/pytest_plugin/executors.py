@@ -12,8 +12,8 @@ from benchrack.bench.bench import Bench
 from benchrack.distributed.world import World
 from benchrack.distributed.world_of_nodes import WorldOfNodes
 from benchrack.energy.metering import Idle, Metering, measure_idle, open_meters
-from benchrack.execution.executors import Executor, InProcess, Setup, Worker
-from benchrack.flattening import flatten
+from benchrack.execution.executors import Executor, InProcess, Worker
+from benchrack.execution.messages import Setup
 from benchrack.machine.placement import alone
 from benchrack.pytest_plugin import nodes, options
 from benchrack.pytest_plugin.cases import conftests_of
@@ -50,7 +50,8 @@ def executor_of(
         one = InProcess(dataclasses.replace(bench, metering=metering))
     else:
         opened.close()
-        one = Worker(setup, told={"place": flatten(alone(bench.device))}, scenarios=scenarios)
+        alone_there = dataclasses.replace(setup, places=(alone(bench.device),))
+        one = Worker(alone_there, scenarios=scenarios)
     sizes = {count // len(capacities) for count in counts}
     world = World(setup, tuple(devices), one, _idle(bench, devices, sizes), scenarios)
     if nodes.LINK not in config.stash:

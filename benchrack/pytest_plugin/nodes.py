@@ -18,6 +18,7 @@ import pytest
 
 from benchrack.distributed import nodes
 from benchrack.distributed.joining import Meeting
+from benchrack.distributed.key import key_of
 from benchrack.distributed.link import Link
 from benchrack.distributed.nodes import Nodes
 from benchrack.errors import BenchrackError
@@ -94,6 +95,7 @@ def pytest_collection(session: pytest.Session) -> None:
     try:
         config.stash[LINK] = Meeting(
             nodes=asked,
+            key=key_of(options.key_file(config), os.environ),
             limit_s=settings.nodes.join_limit_s,
             silence_limit_s=settings.nodes.silence_limit_s,
             progress=show,

@@ -78,6 +78,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="node 0 as the others reach it, and a port that is free there (default: 29400)",
     )
     option(
+        "--key-file",
+        metavar="FILE",
+        help="holds the key that the machines of a run share, and only its owner can read it "
+        "(default: BENCHRACK_KEY, or the file of BENCHRACK_KEY_FILE). Write --key-file=FILE in one "
+        "word",
+    )
+    option(
         "--disable-plugins",
         default="",
         metavar="A,B",
@@ -161,6 +168,12 @@ def absolute(config: pytest.Config, path: str) -> Path:
 def results_folder(config: pytest.Config) -> Path:
     """Where this run's files go."""
     return absolute(config, text(config, "results") or "results")
+
+
+def key_file(config: pytest.Config) -> Path | None:
+    """The file that holds the key of a run on several machines."""
+    given = text(config, "key-file")
+    return None if given is None else absolute(config, given)
 
 
 def resumed(config: pytest.Config) -> list[str]:

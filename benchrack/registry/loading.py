@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -138,13 +139,17 @@ def load_file(path: str) -> ModuleType:
 
     Raises PluginFileError where it can't be read or imported.
     """
-    digest = hashlib.sha256(os.path.abspath(path).encode()).hexdigest()[:12]
-    name = f"benchrack_plugins_{digest}"
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise PluginFileError(f"{path} can't be read: {error.strerror}") from error
+    # By its content: other machines of a run have it in another folder.
+    name = f"benchrack_plugins_{hashlib.sha256(content).hexdigest()[:12]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not os.path.isfile(path):
-        raise PluginFileError(f"{path} is no file of Python code, and should hold plugins")
+    if spec is None or spec.loader is None:
+        raise PluginFileError(f"{path} is no file of Python code (.py)")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where dataclasses look up what their annotations mean
     try:

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 from fakes import measurements as made
-from fakes.settings import make_settings
 
 from benchrack.distributed import rank, world
+from benchrack.distributed.messages import WorldSetup
 from benchrack.distributed.part import WorldPart
-from benchrack.execution.executors import Setup
+from benchrack.execution.messages import Setup
 from benchrack.machine import placement
 from benchrack.pytest_plugin import executors, opening
 from benchrack.vocabulary.devices import Device
@@ -19,13 +19,14 @@ torch = pytest.importorskip("torch")
 CARDS = tuple(
     Device(kind="cuda", index=index, name="Tesla P4", uuid=f"GPU-{index}") for index in range(4)
 )
+SETUP = Setup(settings=make_settings(), device=CARDS[0], cache="", idle={"gpu": "of one"})
 
 
 class Executor:
     """Measures nothing, and notes what was asked of it."""
 
-    def __init__(self, log, name, setup=None, **told):
-        self.log, self.name, self.setup, self.told, self.running = log, name, setup, told, True
+    def __init__(self, log, name, setup=None):
+        self.log, self.name, self.setup, self.running = log, name, setup, True
 
     def run(self, case, progress, *, fresh=False):
         self.log.append(f"{self.name} runs x{case.device_count}")
@@ -43,14 +44,13 @@ def cards(monkeypatch):
     """A world of four cards: its log, and its launchers as they come."""
     log, launchers = [], []
 
-    def launch(setup, **told):
-        launchers.append(Executor(log, f"launcher {len(launchers) + 1}", setup, **told))
+    def launch(setup, **options):
+        launchers.append(Executor(log, f"launcher {len(launchers) + 1}", setup))
         return launchers[-1]
 
     monkeypatch.setattr(world, "Worker", launch)
-    setup = Setup(settings=make_settings(), device=CARDS[0], cache="", idle={"gpu": "of one"})
     idle = {count: {"gpu": f"of {count}"} for count in (2, 4)}
-    built = world.World(setup, CARDS, Executor(log, "worker"), idle)
+    built = world.World(SETUP, CARDS, Executor(log, "worker"), idle)
     yield SimpleNamespace(world=built, log=log, launchers=launchers)
     built.close()
 
@@ -77,9 +77,8 @@ def test_each_process_has_a_card_and_the_world_the_idle_power_of_its_own(cards):
     for count in (2, 4):
         cards.world.run(case(count))
     for launcher, count in zip(cards.launchers, (2, 4), strict=True):
-        part, places = WorldPart.read(launcher.told["told"]["world"])
-        assert (part.size, part.local_size) == (count, count)
-        assert [place.device for place in places] == list(CARDS[:count])
+        assert (launcher.setup.part.size, launcher.setup.part.local_size) == (count, count)
+        assert [place.device for place in launcher.setup.places] == list(CARDS[:count])
         assert launcher.setup.idle == {"gpu": f"of {count}"}
 
 
@@ -135,7 +134,7 @@ def served(monkeypatch):
             torch.cuda, "set_device", lambda index: setattr(found, "current", index)
         )
 
-        def bench_of(told, device, metered):
+        def bench_of(setup, device, metered):
             found.device, found.metered = device, list(metered)
             return Blank()
 
@@ -150,11 +149,10 @@ def served(monkeypatch):
         places = tuple(
             placement.Place(device=card, cpus=(card.index,), description="") for card in CARDS[:2]
         )
-        launcher = SimpleNamespace(
-            local_rank=local_rank, progress=None, send=lambda message: None, next_case=next_case
-        )
+        setup = WorldSetup.of(SETUP, part=part, places=places)
+        launcher = SimpleNamespace(send=lambda message: None, next=next_case)
         with pytest.raises(Enough):
-            rank._serve({}, part, places, launcher)
+            rank._serve(setup, local_rank, launcher)
         return found
 
     return serve

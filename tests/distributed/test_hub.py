@@ -39,8 +39,8 @@ class Board:
 
 def close(hubs):
     for hub in hubs:
-        for connected in hub.sockets:
-            connected.close()
+        for connection in hub.connections:
+            connection.close()
 
 
 def most(hubs, values):
@@ -63,7 +63,7 @@ def test_numbers_are_not_rounded():
     close(hubs)
 
 
-def test_who_does_not_know_the_token_stays_out():
+def test_who_does_not_have_the_key_stays_out():
     hubs = Board(2, strangers=[b"", b"GET / HTTP/1.1\r\n\r\n", bytes(16)]).open()
     assert most(hubs, [(1.0,), (2.0,)]) == [(2.0,)] * 2
     close(hubs)

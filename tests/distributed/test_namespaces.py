@@ -21,6 +21,7 @@ FAKES = Path(__file__).parents[1] / "fakes"
 IP = shutil.which("ip", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 ADDRESSES = ("10.213.7.1", "10.213.7.2")
 PATIENCE_S = 120
+KEY = secrets.token_hex(32)
 
 SUITE = """
 import pytest
@@ -115,6 +116,7 @@ class Node:
             "BENCHRACK_CACHE_DIR": str(self.folder / "cache"),
             "NODE_RANK": str(rank),
             "TOLD": str(told),
+            "BENCHRACK_KEY": KEY,
         }
         self.process = subprocess.Popen(
             [IP, "netns", "exec", end, *command, *options, *nodes, *arguments],
@@ -128,6 +130,9 @@ class Node:
     def output(self):
         text, _ = self.process.communicate(timeout=PATIENCE_S)
         assert "frame #" not in text  # no C++ stack
+        assert KEY not in text
+        files = filter(Path.is_file, self.folder.rglob("*"))
+        assert not [path for path in files if KEY.encode() in path.read_bytes()]
         return text
 
     @property

@@ -1,14 +1,19 @@
 """Several machines: which this one is, how they find each other, what they must agree in."""
 
+import dataclasses
 import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from benchrack.distributed import joining, link, nodes
-from benchrack.distributed.joining import Meeting, interface_of
+from benchrack.distributed import joining, key, nodes
+from benchrack.distributed.joining import Meeting
+from benchrack.distributed.key import Key
+from benchrack.distributed.link import Line
+from benchrack.distributed.messages import Greeting
 from benchrack.distributed.nodes import Nodes, asked, difference, first_host
 from benchrack.errors import NodeError
+from benchrack.execution.progress import silent
 
 SRUN = {
     "SLURM_STEP_ID": "0",
@@ -121,6 +126,9 @@ def test_the_first_difference_is_named_with_both_sides():
 # --- how they meet ----------------------------------------------------------------------------
 
 
+KEY = Key(b"0123456789abcdef")
+
+
 @pytest.fixture
 def endpoint():
     with socket.socket() as free:
@@ -128,9 +136,9 @@ def endpoint():
         return free.getsockname()[1]
 
 
-def meeting(port, rank, count=2, limit_s=10.0):
-    here = Nodes(count=count, rank=rank, host="127.0.0.1", port=port)
-    return Meeting(nodes=here, limit_s=limit_s, silence_limit_s=5.0)
+def meeting(port, rank, count=2, *, limit_s=10.0, key=KEY, host="127.0.0.1", progress=silent):
+    here = Nodes(count=count, rank=rank, host=host, port=port)
+    return Meeting(nodes=here, key=key, limit_s=limit_s, silence_limit_s=5.0, progress=progress)
 
 
 def meet(*meetings):
@@ -162,10 +170,10 @@ def linked(endpoint):
 def test_nodes_meet_whoever_comes_first(linked):
     first, *others = linked
     first.tell({"hello": 1})
-    assert [one.connections[0].receive(5) for one in others] == [{"hello": 1}] * 2
+    assert [one.lines[0].receive(5) for one in others] == [{"hello": 1}] * 2
     for one in others:
         one.tell({"from": one.nodes.rank})
-    assert [c.receive(5)["from"] for c in first.connections] == [1, 2]
+    assert [c.receive(5)["from"] for c in first.lines] == [1, 2]
     assert first.local_address == "127.0.0.1"
 
 
@@ -200,21 +208,21 @@ def test_a_node_that_leaves_says_why(linked):
     first, second, _ = linked
     second.leave("unknown model 'nope'")
     with pytest.raises(NodeError, match=r"node 1 .* has left the run: unknown model 'nope'"):
-        first.connections[0].receive(5)
+        first.lines[0].receive(5)
 
 
 def test_a_node_that_is_killed_is_noticed(linked):
     first, second, _ = linked
-    second.connections[0]._socket.close()
+    second.lines[0]._connection.close()
     with pytest.raises(NodeError, match="ended without a word"):
-        first.connections[0].receive(5)
-    assert not first.connections[0].open
-    assert first.connections[1].open
+        first.lines[0].receive(5)
+    assert first.lines[0].pending
+    assert not first.lines[1].pending
 
 
 def test_a_silent_node_is_waited_for_no_longer_than_said(linked):
     with pytest.raises(NodeError, match=r"gave no answer for 0\.01 s"):
-        linked[0].connections[0].receive(0.01)
+        linked[0].lines[0].receive(0.01)
 
 
 def test_who_does_not_come_is_named_on_every_node(endpoint):
@@ -231,9 +239,8 @@ def test_without_node_0_the_others_say_what_to_do(endpoint):
 
 
 def test_a_name_that_nobody_knows_is_said_at_once(endpoint):
-    here = Nodes(count=2, rank=1, host="no-such-host.invalid", port=endpoint)
     with pytest.raises(NodeError, match="can't be resolved here"):
-        Meeting(nodes=here, limit_s=60, silence_limit_s=5).join()
+        meeting(endpoint, 1, host="no-such-host.invalid").join()
 
 
 def test_a_port_in_use_is_said(endpoint):
@@ -244,15 +251,16 @@ def test_a_port_in_use_is_said(endpoint):
 
 def test_other_software_is_refused_on_both_sides(endpoint, monkeypatch):
     versions = {"benchrack": "0.1", "torch": "2.7.1"}
-    real = link.Connection.send
+    real = Line.send
 
-    def send(connection, message):
+    def send(line, message):
         """The node that comes says another version than node 0 has."""
-        if "software" in message:
-            message = {**message, "software": {**versions, "benchrack": "0.2"}}
-        real(connection, message)
+        if isinstance(message, Greeting):
+            other = {**versions, "benchrack": "0.2"}
+            message = dataclasses.replace(message, software=other)
+        real(line, message)
 
-    monkeypatch.setattr(link.Connection, "send", send)
+    monkeypatch.setattr(Line, "send", send)
     monkeypatch.setattr(joining, "software", lambda: versions)
     here, there = meet(meeting(endpoint, 0), meeting(endpoint, 1))
     assert "version of benchrack: 0.1 on node 0, 0.2 on node 1" in str(here)
@@ -270,50 +278,104 @@ def test_other_numbers_of_nodes_are_refused(endpoint):
     assert str(there) == str(here)
 
 
-def test_a_stranger_is_shown_the_door(endpoint):
-    """A port scanner, or a browser, harms nobody."""
-    with ThreadPoolExecutor(2) as threads:
-        host = threads.submit(meeting(endpoint, 0).join)
-        stranger = meeting(endpoint, 1)._connected()
-        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        assert stranger.recv(1) == b""
-        stranger.close()
-        guest = threads.submit(meeting(endpoint, 1).join)
-        part([host.result(), guest.result()])
-
-
 def test_a_node_that_was_started_anew_takes_its_place(endpoint):
     with ThreadPoolExecutor(3) as threads:
         host = threads.submit(meeting(endpoint, 0, 3).join)
-        first = meeting(endpoint, 1, 3)._connected()
-        software = nodes.software()
-        first.sendall(
-            link.json.dumps({"node": 1, "nodes": 3, "software": software}).encode() + b"\n"
-        )
+        first = Line(meeting(endpoint, 1, 3)._found(KEY), "node 0", 5.0)
+        first.send(Greeting(rank=1, count=3, software=nodes.software()))
         first.close()
         later = [threads.submit(meeting(endpoint, rank, 3).join) for rank in (1, 2)]
         part([joined.result() for joined in (host, *later)])
 
 
-def test_the_interface_of_an_address():
-    assert interface_of("127.0.0.1") == "lo"
-    assert interface_of("192.0.2.1") is None
+# --- who may come -----------------------------------------------------------------------------
 
 
-def test_the_interface_of_an_ipv6_address(tmp_path):
-    """As the kernel lists them; a link-local address may be on every interface."""
-    table = tmp_path / "proc/net/if_inet6"
-    table.parent.mkdir(parents=True)
-    table.write_text(
-        "00000000000000000000000000000001 01 80 10 80       lo\n"
-        "fe800000000000000000000000000001 02 40 20 80     eth0\n"
-        "fe800000000000000000000000000001 03 40 20 80      ib0\n"
-    )
-    assert interface_of("::1", tmp_path) == "lo"
-    assert interface_of("fe80::1", tmp_path) == "eth0"
-    assert interface_of("fe80::1%ib0", tmp_path) == "ib0"
-    assert interface_of("2001:db8::1", tmp_path) is None
-    assert interface_of("::1", tmp_path / "none") is None
+def test_another_key_is_said_at_once_and_the_others_still_meet(endpoint):
+    with ThreadPoolExecutor(2) as threads:
+        host = threads.submit(meeting(endpoint, 0).join)
+        with pytest.raises(NodeError, match="has another key than this node: the machines") as said:
+            meeting(endpoint, 1, key=Key(b"another key, as long")).join()
+        assert "another key, as" not in str(said.value)
+        guest = threads.submit(meeting(endpoint, 1).join)
+        part([host.result(), guest.result()])
+
+
+def test_strangers_neither_delay_nor_end_the_meeting(endpoint):
+    """Port scanners, browsers, and whoever is curious: as many as there are."""
+    words = [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x7f\xff\xff\xff", bytes(300)]
+    said = []
+    with ThreadPoolExecutor(2) as threads:
+        host = threads.submit(meeting(endpoint, 0, progress=said.append).join)
+        Line(meeting(endpoint, 1)._found(KEY), "node 0", 5.0).close()  # it listens
+        strangers = [socket.create_connection(("127.0.0.1", endpoint)) for _ in range(20)]
+        for number, stranger in enumerate(strangers):
+            stranger.sendall(words[number % len(words)])
+        guest = threads.submit(meeting(endpoint, 1, limit_s=5.0).join)
+        links = [host.result(), guest.result()]
+    for stranger in strangers:
+        stranger.close()
+    links[0].tell("measure")
+    assert links[1].lines[0].receive(5) == "measure"
+    assert set(said) == {"waiting for node 1 of 2"}
+    part(links)
+
+
+def test_nobody_listens_once_all_have_come(linked, endpoint):
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", endpoint))
+    linked[0].tell("still here")
+    assert [one.lines[0].receive(5) for one in linked[1:]] == ["still here"] * 2
+
+
+def test_on_one_machine_no_key_is_needed(endpoint, monkeypatch, tmp_path):
+    monkeypatch.setattr(key, "PLACE", tmp_path)
+    links = meet(*(meeting(endpoint, rank, key=None) for rank in range(2)))
+    assert [link.local_address for link in links] == ["127.0.0.1"] * 2
+    part(links)
+
+
+def test_a_node_without_a_key_goes_to_no_other_machine(endpoint):
+    with pytest.raises(
+        NodeError, match=r"no key to show at node01:.* in BENCHRACK_KEY or .*openssl rand"
+    ):
+        meeting(endpoint, 1, key=None, host="node01").join()
+
+
+@pytest.mark.parametrize(
+    ("host", "key", "address"),
+    [
+        ("node01", None, "127.0.0.1"),
+        ("localhost", None, "127.0.0.1"),
+        ("127.0.0.1", None, "127.0.0.1"),
+        ("node01", KEY, "0.0.0.0"),
+        ("127.0.0.1", KEY, "127.0.0.1"),
+    ],
+)
+def test_without_a_key_node_0_listens_on_loopback_alone_and_says_so(endpoint, host, key, address):
+    said = []
+    with meeting(endpoint, 0, key=key, host=host, progress=said.append)._server() as server:
+        assert server.getsockname()[:2] == (address, endpoint)
+    warned = [words for words in said if words.startswith("warning: no other machine can come")]
+    assert bool(warned) is (host == "node01" and key is None)
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("localhost", True),
+        ("127.0.0.2", True),
+        ("::1", True),
+        ("node01", False),
+        ("10.0.0.1", False),
+        ("fe80::1%eth0", False),
+    ],
+)
+def test_an_endpoint_on_loopback_is_this_machine(host, local):
+    assert Nodes(count=2, rank=0, host=host).local is local
+
+
+# --- where they listen ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

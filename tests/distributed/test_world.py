@@ -18,7 +18,8 @@ from benchrack.errors import (
     UnsupportedError,
     WorkerError,
 )
-from benchrack.execution.executors import Setup, Worker
+from benchrack.execution.executors import Worker
+from benchrack.execution.messages import Setup
 from benchrack.machine.processors import usable_cores
 from benchrack.vocabulary.devices import Device
 
@@ -224,13 +225,13 @@ def test_a_process_that_hangs_is_named_at_the_time_limit(tmp_path):
 
 
 def test_nothing_outlives_the_one_who_asked(tmp_path, told):
-    """Pytest may be killed: the launcher's input ends then, and with it everything."""
+    """Pytest may be killed: the launcher's line ends then, and with it everything."""
     left = world_in(tmp_path)
     left.run(case("telling"))
     process, folder = left._launcher._process, left._folder
     pids = pids_of(told())
     assert Path(folder).is_dir()
-    process.stdin.close()
+    left._launcher._line.close()
     assert process.wait(timeout=30) == 0
     for pid in pids:
         wait_until_gone(pid)

@@ -1,5 +1,6 @@
 """Worker processes: what they give back, how they end, and that nothing outlives them."""
 
+import dataclasses
 import os
 import sys
 from pathlib import Path
@@ -18,8 +19,8 @@ from benchrack.errors import (
     UnsupportedError,
     WorkerError,
 )
-from benchrack.execution.executors import Setup, Worker
-from benchrack.flattening import flatten
+from benchrack.execution.executors import Worker
+from benchrack.execution.messages import Setup
 from benchrack.machine.placement import Place
 from benchrack.vocabulary.devices import Device
 
@@ -38,6 +39,11 @@ def deadly(images, matrix):
 
 def leaving(images, matrix):
     os._exit(3)
+
+def forking(images, matrix):
+    if os.fork() == 0:
+        threading.Event().wait(60)
+    os._exit(4)
 
 def hanging(images, matrix):
     threading.Event().wait(60)
@@ -68,8 +74,8 @@ def telling(images, matrix):
 
 @hookimpl
 def benchrack_backends():
-    computes = dict(deadly=deadly, leaving=leaving, hanging=hanging, chatty=chatty, full=full,
-                    broken=broken, telling=telling, leaking=leaking,
+    computes = dict(deadly=deadly, leaving=leaving, forking=forking, hanging=hanging,
+                    chatty=chatty, full=full, broken=broken, telling=telling, leaking=leaking,
                     greedy=greedy)
     absent = lab.backend("absent", unsupported=lambda device: "no such card")
     return [lab.backend(), absent, *(lab.backend(n, compute=c) for n, c in computes.items())]
@@ -108,7 +114,7 @@ def test_a_measurement_comes_back_whole(worker):
 def test_a_worker_is_bound_to_its_place_and_records_it(worker):
     cpu = min(os.sched_getaffinity(0))
     place = Place(device=worker.setup.device, cpus=(cpu,), description=f"cpu, CPUs {cpu}")
-    worker.told = {"place": flatten(place)}
+    worker.setup = dataclasses.replace(worker.setup, places=(place,))
     found = worker.run(case())
     assert found.placement == f"cpu, CPUs {cpu}"
     assert found.surroundings.usable_cores == 1
@@ -136,6 +142,7 @@ def test_a_warm_worker_is_used_again_and_a_fresh_start_is_another_process(
     [
         ("deadly", "ended by SIGKILL, most likely by the kernel for want of memory: about to die"),
         ("leaving", "ended with exit code 3"),
+        ("forking", "ended with exit code 4"),  # its own child is still there
     ],
 )
 def test_a_worker_that_dies_says_how_and_the_next_case_runs(worker, backend, words):
@@ -270,10 +277,10 @@ def test_an_interruption_ends_the_worker(worker):
 
 
 def test_a_worker_whose_pytest_is_gone_ends(worker):
-    """Its input ends with the process that feeds it, even one that was killed."""
+    """Their line ends with the process that asks, even one that was killed."""
     worker.run(case())
     process = worker._process
-    process.stdin.close()
+    worker._line.close()
     assert process.wait(timeout=30) == 0
 
 

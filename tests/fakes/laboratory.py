@@ -14,7 +14,8 @@ from fakes.settings import make_settings
 from benchrack.api import hookimpl
 from benchrack.bench.bench import Bench
 from benchrack.cache import Cache
-from benchrack.execution.executors import Setup, Worker
+from benchrack.execution.executors import Worker
+from benchrack.execution.messages import Setup
 from benchrack.registry.registry import Registry
 from benchrack.vocabulary.backends import Backend, Engine
 from benchrack.vocabulary.datasets import Dataset, Sample, Split

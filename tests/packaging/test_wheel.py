@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from fakes.settings import make_settings
 
-from benchrack.execution.executors import Setup, Worker
+from benchrack.execution.executors import Worker
+from benchrack.execution.messages import Setup
 from benchrack.vocabulary.devices import Device
 
 Run = Callable[..., CompletedProcess[str]]
@@ -91,9 +92,9 @@ def test_a_worker_is_of_the_installed_package(tmp_path: Path) -> None:
         setup=Setup(settings=make_settings(), device=Device(kind="cpu"), cache="")
     ).command
     worker = subprocess.run(
-        [*command, "1"],
+        [*command, "0"],
         cwd=tmp_path,
-        stdin=subprocess.DEVNULL,  # at the end of its input a worker ends
+        stdin=subprocess.DEVNULL,  # a worker ends with its line
         capture_output=True,
         text=True,
         check=False,

@@ -388,6 +388,11 @@ def test_what_is_in_no_file_is_said_to_be_lost_and_fails_the_run(lab, monkeypatc
         (["--weights=absent"], "absent: there is no such file or folder"),
         (["--nnodes=2"], "--node-rank is missing"),
         (["--nnodes=2", "--node-rank=2", "--rdzv-endpoint=a:1"], "the ranks are 0 to 1"),
+        (["--nnodes=2", "--node-rank=1", "--rdzv-endpoint=a:1"], "has no key to show at a:1"),
+        (
+            ["--nnodes=2", "--node-rank=0", "--rdzv-endpoint=a:1", "--key-file=absent"],
+            "absent can't be read: No such file",
+        ),
     ],
 )
 def test_a_wrong_option_is_one_readable_line(lab, arguments, words):
