@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from fakes import measurements as made
+from fakes.settings import make_settings
 
 from benchrack.distributed import rank, world
 from benchrack.distributed.messages import WorldSetup

@@ -13,7 +13,7 @@ from benchrack.distributed.link import Line
 from benchrack.distributed.messages import Greeting
 from benchrack.distributed.nodes import Nodes, asked, difference, first_host
 from benchrack.errors import NodeError
-from benchrack.execution.progress import silent
+from benchrack.vocabulary.progress import silent
 
 SRUN = {
     "SLURM_STEP_ID": "0",
