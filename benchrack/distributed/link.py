@@ -8,6 +8,7 @@ the network was cut, since the kernel asks for signs of life.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import socket
 import time
@@ -132,18 +133,20 @@ class Link:
 
     def compare(self, mine: Mapping[str, Any], limit_s: float) -> list[Mapping[str, Any]]:
         """Every node's manifest, in order, once node 0 has found that they agree in all but what
-        is `own`. Raises NodeError, on all nodes, for the first difference."""
+        is `own`. Raises NodeError, on all nodes, for the first difference. They cross as JSON: what
+        a plugin puts into one may be of a class that is not everywhere."""
         if not self.leads:
-            self.lines[0].send(mine)
-            return list(self.lines[0].receive(limit_s))
+            self.lines[0].send(json.dumps(mine))
+            agreed: list[Mapping[str, Any]] = json.loads(self.lines[0].receive(limit_s))
+            return agreed
         try:
-            manifests = [mine, *(line.receive(limit_s) for line in self.lines)]
+            manifests = [mine, *(json.loads(line.receive(limit_s)) for line in self.lines)]
         except NodeError as error:
             self.refuse(str(error))
         for line, theirs in zip(self.lines, manifests[1:], strict=True):
             if found := difference(mine, theirs, line.name):
                 self.refuse(found)
-        self.tell(manifests)
+        self.tell(json.dumps(manifests))
         return manifests
 
     def same(self, mine: Mapping[str, Any], limit_s: float) -> Mapping[str, Any]:

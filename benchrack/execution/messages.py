@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from benchrack.energy.metering import Idle
 from benchrack.errors import BenchrackError, TimeLimitError, WorkerError, rebuilt
@@ -46,18 +46,19 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A measurement as its flat record: a conftest.py's classes have other names elsewhere."""
+    """A measurement as its flat record, in JSON: what a framework or a conftest.py puts into it may
+    be of a class that is not here, such as torch's own kind of text for its version."""
 
-    record: Mapping[str, Any]
+    record: str
     seconds_per_batch: tuple[float, ...]
 
     @classmethod
     def of(cls, measurement: Measurement) -> Measured:
         samples = tuple(map(float, measurement.seconds_per_batch))  # numpy's would need it there
-        return cls(to_record(measurement), samples)
+        return cls(json.dumps(to_record(measurement)), samples)
 
     def measurement(self, scenarios: Mapping[str, Scenario]) -> Measurement:
-        return from_record(self.record, self.seconds_per_batch, scenarios)
+        return from_record(json.loads(self.record), self.seconds_per_batch, scenarios)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,6 +45,11 @@ def forking(images, matrix):
         threading.Event().wait(60)
     os._exit(4)
 
+class Text(str):  # as torch has one for its version
+    pass
+
+ENGINE = lab.dataclasses.replace(lab.ENGINE, version=Text("1.0"))
+
 def hanging(images, matrix):
     threading.Event().wait(60)
 
@@ -78,7 +83,9 @@ def benchrack_backends():
                     chatty=chatty, full=full, broken=broken, telling=telling, leaking=leaking,
                     greedy=greedy)
     absent = lab.backend("absent", unsupported=lambda device: "no such card")
-    return [lab.backend(), absent, *(lab.backend(n, compute=c) for n, c in computes.items())]
+    own_text = lab.backend("own-text", engine=ENGINE)
+    others = [lab.backend(n, compute=c) for n, c in computes.items()]
+    return [lab.backend(), absent, own_text, *others]
 
 @hookimpl
 def benchrack_models():
@@ -109,6 +116,12 @@ def test_a_measurement_comes_back_whole(worker):
     assert len(found.seconds_per_batch) == found.steadiness.rounds
     assert phases[0] == "preparing"
     assert "measuring" in phases
+
+
+def test_a_measurement_may_hold_classes_that_pytest_does_not_know(worker):
+    found = worker.run(case("own-text"))
+    assert found.engine.version == "1.0"
+    assert type(found.engine.version) is str
 
 
 def test_a_worker_is_bound_to_its_place_and_records_it(worker):
