@@ -1,4 +1,4 @@
-"""Benchrack against a bare loop and against peers, interleaved, as ratios in one run.
+"""Benchrack against a bare loop and against ranks, interleaved, as ratios in one run.
 
     python benchmarks/inference_speed.py [--pairs 5] [--seconds 3]
 

@@ -144,7 +144,7 @@ CONTROLS = (
     ("a sleep in one of ten rounds", "stalling", "noisy"),
     ("BF16 served as FP32", "bf16", "output-mismatch"),
     ("returns before its work is done", "early", "unsynchronised"),
-    ("a neighbour on the core", "clean", "foreign-load"),
+    ("a neighbour on the core", "clean", "cpu-contention"),
 )
 
 
@@ -167,7 +167,7 @@ def main() -> int:
     rows, missing = [], []
     for control, name, expected in CONTROLS:
         case = Case(scenario="throughput", model=MODEL, backend=name, batch_size=BATCH_SIZE)
-        with neighbour() if expected == "foreign-load" else contextlib.nullcontext():
+        with neighbour() if expected == "cpu-contention" else contextlib.nullcontext():
             found = run_case(bench, case)
         assert found.result.images_per_s is not None
         if expected and not any(reason.startswith(expected) for reason in found.reasons):

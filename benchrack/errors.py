@@ -69,7 +69,7 @@ class NodeError(BenchrackError):
     """Another machine of the run is missing, was lost, or does not measure the same."""
 
 
-class PeerLostError(BenchrackError):
+class RankLostError(BenchrackError):
     """Another process of a world went while this one waited for it: it follows from that one's
     error, which is the one to tell."""
 

@@ -61,7 +61,7 @@ def busy(
     settings: Settings, root: Path = Path("/"), wait: Callable[[float], None] = time.sleep
 ) -> Iterator[str]:
     """Other work on the host, watched for WATCHED_S, beyond what the kernel's clock can't resolve
-    in so short a time: the rule `foreign-load`."""
+    in so short a time: the rule `cpu-contention`."""
     before = surroundings.cpu_times(root)
     wait(WATCHED_S)
     after = surroundings.cpu_times(root)

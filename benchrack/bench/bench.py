@@ -15,7 +15,7 @@ from benchrack.machine.processors import usable_cores
 from benchrack.machine.surroundings import CpuTimes, cpu_times
 from benchrack.registry.registry import Registry
 from benchrack.registry.requirements import require
-from benchrack.timing.ranks import ALONE, Peers
+from benchrack.timing.ranks import ALONE, Ranks
 from benchrack.timing.rounds import Clock
 from benchrack.vocabulary.backends import Backend, PrepareRequest, Session
 from benchrack.vocabulary.cases import Case
@@ -29,7 +29,7 @@ from benchrack.vocabulary.settings import Settings
 class Bench:
     """All that a run fixes in one process, and what one case is told to: `progress(phase)`.
 
-    `clock` is what is timed with; `peers` are the processes that run the case together; `cpu_times`
+    `clock` is what is timed with; `ranks` are the processes that run the case together; `cpu_times`
     reads what the CPUs did. Opened data, memory's footprints and meters are kept from case to case.
     """
 
@@ -41,7 +41,7 @@ class Bench:
     memory: Memory
     metering: Metering = field(default_factory=Metering)
     clock: Clock = time.perf_counter
-    peers: Peers = ALONE
+    ranks: Ranks = ALONE
     cpu_times: Callable[[], CpuTimes | None] = cpu_times
     progress: Progress = silent
 
@@ -54,7 +54,7 @@ class Bench:
         cache: Cache | None = None,
         *,
         metering: Metering | None = None,
-        peers: Peers = ALONE,
+        ranks: Ranks = ALONE,
     ) -> Bench:
         """A bench on a device, with nothing opened yet."""
         cache = cache or Cache.default()
@@ -66,7 +66,7 @@ class Bench:
             data=OpenedData(registry=registry, settings=settings, device=device, cache=cache),
             memory=Memory.of(device),
             metering=metering or Metering(),
-            peers=peers,
+            ranks=ranks,
         )
 
     @property

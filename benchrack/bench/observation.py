@@ -31,11 +31,11 @@ def power(
 ) -> Power | None:
     """Energy over the metered rounds, or over a pass of its own where there were none, or they were
     too short for a sensor; the cards' conditions in both."""
-    opened, peers = bench.metering.opened, bench.peers
+    opened, ranks = bench.metering.opened, bench.ranks
     needed_s = bench.settings.limits.power_window * opened.minimum_window_s
     enough = metered is not None and metered.seconds >= needed_s
-    # Peers run another pass together, or none, whichever of them has the meters.
-    wanted, needed_s = peers.most(bool(opened.meters) and not enough, needed_s)
+    # Ranks run another pass together, or none, whichever of them has the meters.
+    wanted, needed_s = ranks.all_reduce_max(bool(opened.meters) and not enough, needed_s)
     rounds = None
     if wanted:
         bench.progress("measuring energy")
@@ -50,7 +50,7 @@ def power(
                 longer,
                 bench.clock,
                 batch_s,
-                peers=peers,
+                ranks=ranks,
             )
             images = (batches.steps - before) * batches.batch_size
         rounds, metered = metered, longer_window
@@ -58,7 +58,7 @@ def power(
         return None
     if metered is None:  # there is no meter to make a pass for
         return Power(meters=(), meters_absent=opened.absences)
-    rate = peers.size * images / metered.seconds if metered.seconds > 0 else None
+    rate = ranks.size * images / metered.seconds if metered.seconds > 0 else None
     return power_of(
         metered, bench.metering, device_kind=bench.device.kind, images_per_s=rate, rounds=rounds
     )

@@ -49,7 +49,7 @@ def warmed_up(bench: Bench, case: Case, session: Session, *, copies: bool) -> Wa
         transfer=copies if settings.transfer == "auto" else settings.transfer == "include",
     )
     bench.progress("warming up")
-    warmup = warm_up(batches.step, session.synchronize, settings, bench.clock, peers=bench.peers)
+    warmup = warm_up(batches.step, session.synchronize, settings, bench.clock, ranks=bench.ranks)
     on_device = not batches.transfer or bench.device.kind == "cpu"
     bench.memory.remember(case, follower, pool[0].nbytes, len(batches.batches) if on_device else 2)
     return Warm(

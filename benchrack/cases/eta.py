@@ -32,7 +32,7 @@ from benchrack.vocabulary.settings import Settings
 
 @dataclass(slots=True)
 class Eta:
-    """Fed with what each case took; `images(case)` is the number of pictures of its data set, and
+    """Fed with what each case took; `images(case)` is the number of images of its data set, and
     `operations(model)` are the multiply-accumulates of an image, where they are known."""
 
     settings: Settings

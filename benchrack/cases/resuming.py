@@ -124,7 +124,7 @@ def _changed(m: Measurement, earlier: Header, now: Present) -> Iterator[str]:
         yield f"data of {m.case.model}: not here now"
         return
     if m.preparation.data_digest != split.digest:
-        yield f"the pictures of {split.name}"
+        yield f"the images of {split.name}"
 
 
 def _places(header: Header, case: Case) -> dict[str, Any]:

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 def check_outputs(outputs: np.ndarray, reference: np.ndarray, name: str) -> OutputCheck:
-    """How far outputs of a few pictures are from the reference's.
+    """How far outputs of a few images are from the reference's.
 
-    `max_relative_error` is the largest difference of an output relative to that picture's largest
+    `max_relative_error` is the largest difference of an output relative to that image's largest
     reference output; outputs that are not finite count as infinitely far.
     """
     import numpy as np
 
     if outputs.shape != reference.shape:
         raise ValueError(
-            f"outputs have the shape {outputs.shape}, and those of {name} for the same pictures "
+            f"outputs have the shape {outputs.shape}, and those of {name} for the same images "
             f"{reference.shape}"
         )
     scale = np.abs(reference).max(axis=1, keepdims=True)
@@ -37,7 +37,7 @@ def check_outputs(outputs: np.ndarray, reference: np.ndarray, name: str) -> Outp
 
 
 def _spread(outputs: np.ndarray) -> float:
-    """The smallest difference between outputs of two pictures, relative to the largest output."""
+    """The smallest difference between outputs of two images, relative to the largest output."""
     import numpy as np
 
     if len(outputs) < 2:

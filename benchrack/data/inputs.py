@@ -1,4 +1,4 @@
-"""Pictures of a data set as inputs of a model: in batches, or all different to measure speed."""
+"""Images of a data set as inputs of a model: in batches, or all different to measure speed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from benchrack.vocabulary.models import Model
 if TYPE_CHECKING:
     import numpy as np
 
-READ_AHEAD = 64  # pictures that are read at once, by all cores
-DRAWS = 4  # tries a wanted input: variants of tiny pictures can be equal
-RECIPE = 1  # of a pool: to be raised when the same pictures and seed give other inputs
+READ_AHEAD = 64  # images that are read at once, by all cores
+DRAWS = 4  # tries a wanted input: variants of tiny images can be equal
+RECIPE = 1  # of a pool: to be raised when the same images and seed give other inputs
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Inputs, float32 (n, C, H, W), of the pictures that could be read, and their labels; the
+    """Inputs, float32 (n, C, H, W), of the images that could be read, and their labels; the
     names of those that could not."""
 
     images: np.ndarray
@@ -42,11 +42,11 @@ class Batch:
 
 
 def iterate_batches(samples: Sequence[Sample], model: Model, batch_size: int) -> Iterator[Batch]:
-    """Batches in the order of the samples, a few pictures at a time in memory.
+    """Batches in the order of the samples, a few images at a time in memory.
 
-    All but the last have `batch_size` inputs: a picture that can't be read is named in the batch
+    All but the last have `batch_size` inputs: an image that can't be read is named in the batch
     where it would have been, and the next one takes its place. A batch is without inputs only
-    where no picture at all can be read. Nothing is read in the background between two batches.
+    where no image at all can be read. Nothing is read in the background between two batches.
     """
     inputs: list[np.ndarray] = []
     labels: list[int | None] = []
@@ -96,9 +96,9 @@ def input_pool(
     """Distinct inputs, float32 (N, C, H, W): at least two, and as many as `minimum_bytes` hold
     within `limit_bytes`.
 
-    The measured pictures come first; where they do not suffice, seeded variants of them (70 to
+    The measured images come first; where they do not suffice, seeded variants of them (70 to
     100 % of the area, perhaps mirrored) follow, as long as new ones are found. Raises DatasetError
-    where no picture can be read, or all are the same.
+    where no image can be read, or all are the same.
     """
     each = 4 * math.prod(model.input_shape)
     wanted = max(2, min(math.ceil(minimum_bytes / each), limit_bytes // each))
@@ -111,7 +111,7 @@ def input_pool(
         if len(pool) == wanted:
             return _stacked(list(pool.values()), model)
     if not readable:
-        raise DatasetError(f"{split.name}: none of its {len(split.measured)} pictures can be read")
+        raise DatasetError(f"{split.name}: none of its {len(split.measured)} images can be read")
     draws = ((readable[n % len(readable)], (seed, n)) for n in range(DRAWS * wanted))
     for made in _in_threads(functools.partial(_variant, model), draws):
         pool.setdefault(_digest(made), made)
@@ -119,7 +119,7 @@ def input_pool(
             break
     if len(pool) < 2:
         raise DatasetError(
-            f"{split.name}: its pictures and all parts of them are the same ({readable[0].name}), "
+            f"{split.name}: its images and all parts of them are the same ({readable[0].name}), "
             "and a speed must be measured with inputs that differ"
         )
     return _stacked(list(pool.values()), model)

@@ -58,7 +58,7 @@ class OpenedData:
         return split
 
     def distinct_inputs(self, case: Case) -> np.ndarray:
-        """Inputs of the case's model, all different, float32 (N, C, H, W): real pictures first, and
+        """Inputs of the case's model, all different, float32 (N, C, H, W): real images first, and
         as many as outgrow the last-level cache, as far as `inputs_mib` allows; as many as it allows
         where the cache's size is not known. Read-only."""
         model, settings = self.registry.model(case.model), self.settings.measure
@@ -78,14 +78,14 @@ class OpenedData:
         return self._pools[key]
 
     def measured(self, case: Case) -> Iterator[inputs.Batch]:
-        """Every measured picture once, in batches of the case's size."""
+        """Every measured image once, in batches of the case's size."""
         pictures = self.split(case).measured
         limit = self.settings.measure.evaluation_images or len(pictures)
         model = self.registry.model(case.model)
         return inputs.iterate_batches(pictures[:limit], model, case.batch_size)
 
     def calibrating(self, case: Case) -> Iterator[np.ndarray]:
-        """The pictures that calibrate, as batches of inputs, float32 (n, C, H, W)."""
+        """The images that calibrate, as batches of inputs, float32 (n, C, H, W)."""
         pictures, model = self.split(case).calibration, self.registry.model(case.model)
         for batch in inputs.iterate_batches(pictures, model, self.settings.calibrate.batch_size):
             yield batch.images

@@ -1,4 +1,4 @@
-"""From a decoded picture to a model's input."""
+"""From a decoded image to a model's input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def apply(preprocessing: Preprocessing, picture: np.ndarray, channels: int) -> np.ndarray:
-    """A picture, uint8 (H, W, 3) or (H, W), as float32 (channels, crop, crop)."""
+    """An image, uint8 (H, W, 3) or (H, W), as float32 (channels, crop, crop)."""
     import numpy as np
     from PIL import Image
 

@@ -50,7 +50,7 @@ class Reference:
     def cached(
         self, loaded: LoadedModel, data_digest: str, make: Callable[[], np.ndarray]
     ) -> np.ndarray:
-        """The logits of some pictures, float32 (N, classes), memory-mapped from the cache."""
+        """The logits of some images, float32 (N, classes), memory-mapped from the cache."""
         import numpy as np
 
         def save(folder: Path) -> None:

@@ -33,7 +33,7 @@ def disagreement(ranks: Sequence[RankResult]) -> BenchrackError | None:
     compared: list[tuple[type[BenchrackError], str, Callable[[Measurement], object]]] = [
         (WeightsError, "weights", lambda m: m.preparation.weights_digest),
         (WeightsError, "networks", lambda m: m.preparation.multiply_accumulates),
-        (DatasetError, "pictures", lambda m: m.preparation.data_digest),
+        (DatasetError, "images", lambda m: m.preparation.data_digest),
     ]
     for error, what, of in compared:
         values = [of(rank.measurement) for rank in ranks]

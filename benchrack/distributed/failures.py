@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchrack import errors
 from benchrack.distributed.part import WorldPart
-from benchrack.errors import PeerLostError
+from benchrack.errors import RankLostError
 from benchrack.execution.messages import Failed
 from benchrack.machine.memory import ran_out
 from benchrack.timing.ranks import Failure
@@ -20,7 +20,7 @@ from benchrack.timing.ranks import Failure
 LAST_LINES = 5
 # Lines of a C++ stack, as torch appends them to its errors.
 NOISE = re.compile(r"\s*(frame #\d+|#\d+ |Exception raised from|C\+\+ CapturedTraceback)")
-# A call of the other processes (rank.WorldPeers): who is in one waits for somebody else.
+# A call of the other processes (rank.WorldRanks): who is in one waits for somebody else.
 WAITING = re.compile(r'distributed/rank\.py", line \d+ in (most|gather)\n')
 # As a traceback and as faulthandler write it, innermost last and first.
 FRAME = re.compile(r'File "([^"]*)", line (\d+),? in (\S+)')
@@ -41,13 +41,13 @@ def cause(part: WorldPart, ended: Sequence[Ended], otherwise: str) -> Failed:
     """What the others followed from: the first error that is not the loss of another process; else
     the first process that died without a word; else the loss. `ended` is in order of time."""
     failures = [end.failure for end in ended if end.failure is not None]
-    own = [failure for failure in failures if failure.kind != PeerLostError.__name__]
+    own = [failure for failure in failures if failure.kind != RankLostError.__name__]
     # Torch ends those that are left by SIGTERM.
     died = [e for e in ended if e.failure is None and e.exit_code != -signal.SIGTERM]
     if own:
         return by_rank(part, own[0])
     if died:
-        said = "\n".join(last_words(part, died[0].local_rank))
+        said = "\n".join(stderr_tail(part, died[0].local_rank))
         # A library ends the process where its memory is refused.
         kind = "OutOfMemoryError" if ran_out(said) else "WorkerError"
         return _failed(part, kind, _death(part, died[0]))
@@ -100,7 +100,7 @@ def _as_failed(failure: Failure, message: str) -> Failed:
 
 
 def _failed(part: WorldPart, kind: str, message: str, details: str = "") -> Failed:
-    own = [f"{n}: {line}" for n in range(part.local_size) for line in last_words(part, n)]
+    own = [f"{n}: {line}" for n in range(part.local_size) for line in stderr_tail(part, n)]
     return Failed(kind=kind, message=message, details=details or "\n".join(own))
 
 
@@ -112,11 +112,11 @@ def _death(part: WorldPart, end: Ended) -> str:
         name = signal.Signals(-end.exit_code).name
         hint = ", most likely by the kernel for want of memory" if name == "SIGKILL" else ""
         how = f"was ended by {name}{hint}"
-    said = " | ".join(last_words(part, end.local_rank))
+    said = " | ".join(stderr_tail(part, end.local_rank))
     return f"{part.name(part.rank(end.local_rank))} {how}{f': {said}' if said else ''}"
 
 
-def last_words(part: WorldPart, local_rank: int) -> list[str]:
+def stderr_tail(part: WorldPart, local_rank: int) -> list[str]:
     """The last lines that a process wrote to its standard error."""
     return readable(part.stderr(local_rank)).splitlines()[-LAST_LINES:]
 

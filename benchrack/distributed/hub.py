@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 
 from benchrack.distributed.key import Key
 from benchrack.distributed.tcp import Listener, connect
-from benchrack.errors import PeerLostError
+from benchrack.errors import RankLostError
 
 Where = tuple[str, int, bytes]  # address, port, and the key
 
@@ -43,8 +43,8 @@ class Hub:
             others = [listener.accept()[0] for _ in range(size - 1)]
         return cls(tuple(others), leads=True)
 
-    def most(self, values: tuple[float, ...]) -> tuple[float, ...]:
-        """Of each value, the largest that any process gave. Raises PeerLostError."""
+    def all_reduce_max(self, values: tuple[float, ...]) -> tuple[float, ...]:
+        """Of each value, the largest that any process gave. Raises RankLostError."""
         form = struct.Struct(f"={len(values)}d")
         try:
             if not self.leads:
@@ -56,6 +56,6 @@ class Hub:
                 one.send_bytes(form.pack(*largest))
             return largest
         except EOFError:
-            raise PeerLostError("another process went: its connection has ended") from None
+            raise RankLostError("another process went: its connection has ended") from None
         except OSError as error:
-            raise PeerLostError(f"another process went: {error.strerror or error}") from error
+            raise RankLostError(f"another process went: {error.strerror or error}") from error

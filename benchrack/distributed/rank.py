@@ -23,7 +23,7 @@ from benchrack.distributed.combining import RankResult, combined, disagreement
 from benchrack.distributed.hub import Hub, Where
 from benchrack.distributed.messages import Ready, Refused, Started, WorldSetup
 from benchrack.distributed.part import WorldPart
-from benchrack.errors import PeerLostError
+from benchrack.errors import RankLostError
 from benchrack.execution import running
 from benchrack.execution.lifeline import Lifeline, own
 from benchrack.execution.messages import Measured, Phase
@@ -32,7 +32,7 @@ from benchrack.machine import placement
 from benchrack.machine.gauges import limit_host_memory
 from benchrack.machine.memory import GIB
 from benchrack.machine.placement import Place
-from benchrack.timing.ranks import Failure, PeersError
+from benchrack.timing.ranks import Failure, RanksError
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.progress import silent
 from benchrack.vocabulary.results import Measurement
@@ -44,7 +44,7 @@ PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorldPeers:
+class WorldRanks:
     """The other processes: numbers go through the hub, what is larger through torch's gloo."""
 
     rank: int
@@ -52,11 +52,11 @@ class WorldPeers:
     local_rank: int
     hub: Hub
 
-    def meet(self) -> None:
-        self.most(0.0)
+    def barrier(self) -> None:
+        self.all_reduce_max(0.0)
 
-    def most(self, *values: float) -> tuple[float, ...]:
-        return self.hub.most(values)
+    def all_reduce_max(self, *values: float) -> tuple[float, ...]:
+        return self.hub.all_reduce_max(values)
 
     def gather(self, mine: T) -> list[T]:
         from torch import distributed
@@ -65,7 +65,7 @@ class WorldPeers:
         try:
             distributed.all_gather_object(gathered, mine)
         except RuntimeError as error:
-            raise PeerLostError(str(error)) from error
+            raise RankLostError(str(error)) from error
         return gathered
 
 
@@ -94,9 +94,9 @@ def _serve(setup: WorldSetup, local_rank: int, launcher: Lifeline) -> None:
     bench = dataclasses.replace(
         bench_of(setup, place.device, metered),
         progress=silent if local_rank else lambda phase: launcher.send(Phase(phase)),
-        peers=_join(part, local_rank),
+        ranks=_join(part, local_rank),
     )
-    bench.peers.meet()
+    bench.ranks.barrier()
     startup_s = time.monotonic() - part.asked_at
     launcher.send(Ready())
     while True:
@@ -106,7 +106,7 @@ def _serve(setup: WorldSetup, local_rank: int, launcher: Lifeline) -> None:
             limit_host_memory(limit_bytes, sharers=part.local_size)
         try:
             launcher.send(Measured.of(_measure(bench, case, part, place, startup_s)))
-        except PeersError as error:  # all know of it, and go on
+        except RanksError as error:  # all know of it, and go on
             launcher.send(Refused(tuple(error.failures)))
         running.settle()
 
@@ -120,7 +120,7 @@ def _choose(index: int) -> None:
         torch.cuda.set_device(index)
 
 
-def _join(part: WorldPart, local_rank: int) -> WorldPeers:
+def _join(part: WorldPart, local_rank: int) -> WorldRanks:
     from torch import distributed
 
     if part.interface:
@@ -140,7 +140,7 @@ def _join(part: WorldPart, local_rank: int) -> WorldPeers:
         return told
 
     hub = Hub.open(rank, part.size, part.address, tell)
-    return WorldPeers(rank=rank, size=part.size, local_rank=local_rank, hub=hub)
+    return WorldRanks(rank=rank, size=part.size, local_rank=local_rank, hub=hub)
 
 
 def _measure(
@@ -155,9 +155,9 @@ def _measure(
         node=part.node,
         placement=place.description,
     )
-    ranks = bench.peers.gather(result)
+    ranks = bench.ranks.gather(result)
     if error := disagreement(ranks):
-        raise PeersError([Failure.of(rank, error) for rank in range(part.size)])
+        raise RanksError([Failure.of(rank, error) for rank in range(part.size)])
     return running.judged(bench, combined(ranks, bench.registry.scenario(case.scenario)))
 
 

@@ -22,7 +22,7 @@ from benchrack.execution.messages import Answer, Failed, Measured, Phase
 from benchrack.timing.ranks import Failure
 from benchrack.vocabulary.cases import Case
 
-SETTLE_S = 2.0  # for the last words of processes that are ending, and for stacks to be written
+SETTLE_S = 2.0  # for the stderr tail of processes that are ending, and for stacks to be written
 GLANCE_S = 0.05
 
 

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from benchrack.distributed.messages import WorldSetup
 from benchrack.distributed.part import Launch, WorldPart
 from benchrack.energy.metering import Idle
-from benchrack.errors import OutOfMemoryError, PeerLostError, UnsupportedError
+from benchrack.errors import OutOfMemoryError, RankLostError, UnsupportedError
 from benchrack.execution.executors import Alarm, Executor, Worker
 from benchrack.execution.messages import Setup
 from benchrack.machine.interfaces import interface_of
@@ -82,7 +82,7 @@ class World:
         if launch is not None:
             self._launch(case.device_count, launch)
         if self._launcher is None:
-            raise PeerLostError("this machine's processes have ended")
+            raise RankLostError("this machine's processes have ended")
         return self._launcher.ask(case, progress)
 
     def _launch(self, size: int, launch: Launch) -> None:

@@ -18,7 +18,7 @@ from benchrack.distributed.messages import Done, Settled, Task
 from benchrack.distributed.nodes import address_of
 from benchrack.distributed.part import Launch
 from benchrack.distributed.world import World
-from benchrack.errors import NodeError, PeerLostError, UnsupportedError
+from benchrack.errors import NodeError, RankLostError, UnsupportedError
 from benchrack.execution.messages import Answer, Failed, Measured
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.progress import Progress, silent
@@ -187,7 +187,7 @@ def _attempt(measure: Callable[[], Measurement]) -> Answer:
 def _first_failure(answers: Sequence[Answer | None]) -> Failed | None:
     """The error that the others followed from, in the order of nodes; None where all went well."""
     failed = [answer for answer in answers if isinstance(answer, Failed)]
-    own = [answer for answer in failed if answer.kind != PeerLostError.__name__]
+    own = [answer for answer in failed if answer.kind != RankLostError.__name__]
     return next(iter(own or failed), None)
 
 

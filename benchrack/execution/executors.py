@@ -23,7 +23,7 @@ from benchrack.bench.bench import Bench
 from benchrack.errors import (
     BenchrackError,
     OutOfMemoryError,
-    PeerLostError,
+    RankLostError,
     TimeLimitError,
     WorkerError,
 )
@@ -166,7 +166,7 @@ class Worker:
         while True:
             ready = wait([self._line, *alarms], max(0.0, deadline - time.monotonic()))
             if not ready and rung:
-                raise PeerLostError("another node told that it ended")
+                raise RankLostError("another node told that it ended")
             if not ready:
                 raise TimeLimitError(
                     f"no result after {limit_s:g} s: the worker process was ended "
@@ -188,7 +188,7 @@ class Worker:
     def _death(self) -> BenchrackError:
         assert self._process is not None
         code = self._process.wait()
-        said = self._last_words()
+        said = self._stderr_tail()
         if ran_out(said):  # a library that ends the process where its memory is refused
             return OutOfMemoryError(f"the worker process ended{said}")
         if code >= 0:
@@ -197,7 +197,7 @@ class Worker:
         hint = ", most likely by the kernel for want of memory" if name == "SIGKILL" else ""
         return WorkerError(f"the worker process was ended by {name}{hint}{said}")
 
-    def _last_words(self) -> str:
+    def _stderr_tail(self) -> str:
         assert self._stderr is not None
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()

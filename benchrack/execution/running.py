@@ -38,7 +38,7 @@ def run_case(bench: Bench, case: Case) -> Measurement:
 def measure(bench: Bench, case: Case) -> tuple[Measurement, Findings]:
     """What this process measures of a case, without a verdict, and what it is made of.
 
-    Raises what `run_case` does, and PeersError where peers could not prepare it.
+    Raises what `run_case` does, and RanksError where ranks could not prepare it.
     """
     scenario = bench.registry.scenario(case.scenario)
     started = bench.clock()
@@ -81,7 +81,7 @@ def settle() -> None:
 
 
 def _by_all(bench: Bench, case: Case, scenario: Scenario) -> Session | TrainingSession:
-    """A session of this process; its peers prepare theirs. On the CPU all that is slow is behind
+    """A session of this process; its ranks prepare theirs. On the CPU all that is slow is behind
     the cache's lock, but for cards frameworks build engines that only later processes find."""
     backend = bench.registry.backend(case.backend)
     prepare = _preparing(backend, scenario)
@@ -93,7 +93,7 @@ def _by_all(bench: Bench, case: Case, scenario: Scenario) -> Session | TrainingS
         bench.progress("preparing")
         return prepare(bench, case)
 
-    return prepared_by_all(bench.peers, session, in_turn=bench.device.kind != "cpu")
+    return prepared_by_all(bench.ranks, session, in_turn=bench.device.kind != "cpu")
 
 
 def _preparing(

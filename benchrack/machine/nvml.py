@@ -140,7 +140,7 @@ def throttle_reasons(bits: int) -> tuple[str, ...]:
 
 def nvlink_peers(nvml: Any, handle: Any) -> Counter[str]:
     """How many active NVLinks lead from a card to each PCI bus id; empty without NVLink."""
-    peers: Counter[str] = Counter()
+    ranks: Counter[str] = Counter()
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
         try:
             if known(nvml, nvml.nvmlDeviceGetNvLinkState, handle, link) is None:
@@ -151,5 +151,5 @@ def nvlink_peers(nvml: Any, handle: Any) -> Counter[str]:
                 break
             raise
         if remote is not None:
-            peers[remote.busId] += 1
-    return peers
+            ranks[remote.busId] += 1
+    return ranks

@@ -33,7 +33,7 @@ def benchrack_models() -> Iterable[Model]:
 
 @hookspec
 def benchrack_datasets() -> Iterable[Dataset]:
-    """Data sets: sources of pictures, split into those that calibrate and the measured ones."""
+    """Data sets: sources of images, split into those that calibrate and the measured ones."""
 
 
 @hookspec

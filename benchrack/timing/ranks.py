@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 T = TypeVar("T")
 
 
-class Peers(Protocol):
+class Ranks(Protocol):
     """`rank` counts all processes of the case from 0 to `size` − 1, `local_rank` those of this
     machine. Every call is made by all of them, in the same order, and returns when all have made
     it; where one of them is gone, it raises."""
@@ -24,10 +24,10 @@ class Peers(Protocol):
     @property
     def local_rank(self) -> int: ...
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         """Wait for all."""
 
-    def most(self, *values: float) -> tuple[float, ...]:
+    def all_reduce_max(self, *values: float) -> tuple[float, ...]:
         """Of each value, the largest that any of them gave."""
 
     def gather(self, mine: T) -> list[T]:
@@ -42,10 +42,10 @@ class Alone:
     size: int = 1
     local_rank: int = 0
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         return None
 
-    def most(self, *values: float) -> tuple[float, ...]:
+    def all_reduce_max(self, *values: float) -> tuple[float, ...]:
         return values
 
     def gather(self, mine: T) -> list[T]:
@@ -55,14 +55,14 @@ class Alone:
 ALONE = Alone()
 
 
-def agreed(peers: Peers, decision: bool) -> bool:
+def agreed(ranks: Ranks, decision: bool) -> bool:
     """What rank 0 decides."""
-    return bool(peers.most(decision and peers.rank == 0)[0])
+    return bool(ranks.all_reduce_max(decision and ranks.rank == 0)[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """An error that one of the peers had, in words: its class, its message, its traceback."""
+    """An error that one of the ranks had, in words: its class, its message, its traceback."""
 
     rank: int
     kind: str
@@ -79,8 +79,8 @@ class Failure:
         )
 
 
-class PeersError(Exception):
-    """Some of the peers failed where all of them know it: they can go on to the next case."""
+class RanksError(Exception):
+    """Some of the ranks failed where all of them know it: they can go on to the next case."""
 
     def __init__(self, failures: list[Failure]) -> None:
         self.failures = failures
@@ -94,26 +94,26 @@ class Closing(Protocol):
 C = TypeVar("C", bound=Closing)
 
 
-def prepared_by_all(peers: Peers, prepare: Callable[[], C], *, in_turn: bool) -> C:
+def prepared_by_all(ranks: Ranks, prepare: Callable[[], C], *, in_turn: bool) -> C:
     """What each process prepares; `in_turn`, one of each machine does first, and the others find in
     the cache what it made.
 
-    Where it fails on any, what the others have prepared is closed, and all raise PeersError; a
+    Where it fails on any, what the others have prepared is closed, and all raise RanksError; a
     process alone raises the error itself.
     """
-    if peers.size == 1:
+    if ranks.size == 1:
         return prepare()
     prepared: C | None = None
-    for turn in (peers.local_rank == 0, peers.local_rank != 0) if in_turn else (True,):
+    for turn in (ranks.local_rank == 0, ranks.local_rank != 0) if in_turn else (True,):
         failure = None
         if turn:
             try:
                 prepared = prepare()
             except Exception as error:
-                failure = Failure.of(peers.rank, error)
-        if failures := [found for found in peers.gather(failure) if found is not None]:
+                failure = Failure.of(ranks.rank, error)
+        if failures := [found for found in ranks.gather(failure) if found is not None]:
             if prepared is not None:
                 prepared.close()
-            raise PeersError(failures)
+            raise RanksError(failures)
     assert prepared is not None
     return prepared

@@ -3,7 +3,7 @@
 A step starts one batch and may return before the device has finished; `synchronize` returns when it
 has. Nothing here knows a framework, so tests run the same code on a clock of their own.
 
-Several processes that measure together (`peers`) warm up and run their rounds in step, and stop
+Several processes that measure together (`ranks`) warm up and run their rounds in step, and stop
 together; a round takes what the slowest of them took. A process alone waits for nobody.
 """
 
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchrack.statistics import blocks, trends
-from benchrack.timing.ranks import ALONE, Peers, agreed
+from benchrack.timing.ranks import ALONE, Ranks, agreed
 from benchrack.vocabulary.settings import Measuring
 
 Clock = Callable[[], float]
@@ -82,7 +82,7 @@ def warm_up(
     settings: Measuring,
     clock: Clock,
     *,
-    peers: Peers = ALONE,
+    ranks: Ranks = ALONE,
 ) -> Warmup:
     """Run batches until windows of at least `round_s` are steady, or until `warmup_limit_s`; at
     least one window.
@@ -95,19 +95,19 @@ def warm_up(
     started = clock()
     step(0)
     synchronize()
-    (first_batch_s,) = peers.most(clock() - started)
+    (first_batch_s,) = ranks.all_reduce_max(clock() - started)
     batch_s = elapsed_s = first_batch_s
     batches, needed, steady = 1, WINDOWS, False
     windows: list[float] = []
     while not windows or (not steady and elapsed_s < settings.warmup_limit_s):
         count = batches_for(settings.round_s, batch_s)
         own_s = _timed(step, synchronize, clock, batches, count)
-        window_s, elapsed_s = peers.most(own_s, clock() - started)
+        window_s, elapsed_s = ranks.all_reduce_max(own_s, clock() - started)
         batches += count
         windows.append(window_s)
         batch_s = statistics.median_low(windows[-LEAST_WINDOWS:])
         needed = _enough(count * window_s)
-        steady = agreed(peers, trends.steady(windows, minimum=needed))
+        steady = agreed(ranks, trends.steady(windows, minimum=needed))
     return Warmup(
         seconds=elapsed_s,
         batches=batches,
@@ -126,13 +126,13 @@ def measure_rounds(
     clock: Clock,
     batch_s: float,
     *,
-    peers: Peers = ALONE,
+    ranks: Ranks = ALONE,
 ) -> Rounds:
     """Rounds of enough batches to last `round_s`, until the interval of the median is within
     `interval` of it, or until `time_limit_s` has passed.
 
     The rule looks at growing numbers of rounds, not after each, so that looking does not bias it.
-    At least three rounds are taken whatever the limit. `batch_s` is the same for all peers.
+    At least three rounds are taken whatever the limit. `batch_s` is the same for all ranks.
     """
     count = batches_for(settings.round_s, batch_s)
     looks = blocks.checkpoints()
@@ -141,17 +141,17 @@ def measure_rounds(
     own: list[float] = []
     done = 0
     with collection_held():
-        peers.meet()
+        ranks.barrier()
         started = clock()
         while True:
             own.append(_timed(step, synchronize, clock, done, count))
-            slowest_s, elapsed_s = peers.most(own[-1], clock() - started)
+            slowest_s, elapsed_s = ranks.all_reduce_max(own[-1], clock() - started)
             rounds.append(slowest_s)
             done += count
             if len(rounds) >= look:
                 look = next(looks)
                 assessment = blocks.assess(rounds)
-                if agreed(peers, _within(assessment, settings.interval)):
+                if agreed(ranks, _within(assessment, settings.interval)):
                     stop_reason = "interval"
                     break
             if len(rounds) >= MINIMUM_ROUNDS and elapsed_s >= settings.time_limit_s:
@@ -175,24 +175,24 @@ def measure_singly(
     clock: Clock,
     *,
     batch_s: float = 0.0,
-    peers: Peers = ALONE,
+    ranks: Ranks = ALONE,
 ) -> tuple[float, ...]:
     """Seconds of single batches, each synchronised before its clock is read, until there are
     `latency_samples` of them or `time_limit_s` has passed; at least one.
 
-    Peers take the same number of samples, and meet about once a second, by `batch_s`.
+    Ranks take the same number of samples, and meet about once a second, by `batch_s`.
     """
     samples: list[float] = []
     elapsed_s = 0.0
     with collection_held():
-        peers.meet()
+        ranks.barrier()
         started = clock()
         while True:
             left_s = min(STRETCH_S, settings.time_limit_s - elapsed_s)
-            stretch = 1 if peers.size == 1 else batches_for(left_s, batch_s)
+            stretch = 1 if ranks.size == 1 else batches_for(left_s, batch_s)
             for _ in range(min(stretch, max(1, settings.latency_samples - len(samples)))):
                 samples.append(_timed(step, synchronize, clock, len(samples), 1))
-            (elapsed_s,) = peers.most(clock() - started)
+            (elapsed_s,) = ranks.all_reduce_max(clock() - started)
             if len(samples) >= settings.latency_samples or elapsed_s >= settings.time_limit_s:
                 return tuple(samples)
 

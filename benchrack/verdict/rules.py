@@ -171,7 +171,7 @@ def _shared_device(m: Measurement, by: Yardstick) -> str | None:
     return f"also on the card: {', '.join(others)}"
 
 
-def _foreign_load(m: Measurement, by: Yardstick) -> str | None:
+def _cpu_contention(m: Measurement, by: Yardstick) -> str | None:
     """What the kernel's clock can't resolve in a window this short is not held against it."""
     share = m.surroundings.foreign_cpu_share if m.surroundings else None
     blur = m.surroundings.foreign_cpu_resolution if m.surroundings else None
@@ -248,7 +248,7 @@ RULES: tuple[Rule, ...] = (
     Rule(name="output-mismatch", check=_output_mismatch),
     Rule(name="throttled", check=_throttled),
     Rule(name="shared-device", check=_shared_device),
-    Rule(name="foreign-load", check=_foreign_load),
+    Rule(name="cpu-contention", check=_cpu_contention),
     Rule(name="oversubscribed-cpu", check=_oversubscribed),
     Rule(name="power-window-too-short", check=_short_window),
     Rule(name="energy-uncertain", check=_uncertain_energy),
@@ -256,7 +256,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 OF_SPEED_AND_ENERGY = frozenset(
-    {"throttled", "shared-device", "foreign-load", "oversubscribed-cpu", "energy-uncertain"}
+    {"throttled", "shared-device", "cpu-contention", "oversubscribed-cpu", "energy-uncertain"}
 )
 """Rules about what slows a machine down, and what it draws: what a model answers does not depend on
 them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Largest error of an output relative to the picture's largest reference output, and 1 − cosine of
+# Largest error of an output relative to the image's largest reference output, and 1 − cosine of
 # all outputs, by the precision that was asked for; `limit_output_error` multiplies both. Measured
 # on five networks (docs/measurement.md): FP32 is up to 2.5e-5 and 5e-11 away, on another engine or
 # with Winograd's convolutions, and what was rounded to TF32 from 1.0e-3 and 1.5e-7 on. A bit less

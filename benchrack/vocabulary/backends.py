@@ -98,7 +98,7 @@ class TrainingSession(Protocol):
 class PrepareRequest:
     """What a backend gets to prepare a session.
 
-    `calibration()` yields batches, float32 (N, C, H, W), of the split's calibration pictures, made
+    `calibration()` yields batches, float32 (N, C, H, W), of the split's calibration images, made
     for this model; `calibration_digest` identifies them, and is None where there are none.
     """
 

@@ -1,4 +1,4 @@
-"""Sources of pictures, and how they are split."""
+"""Sources of images, and how they are split."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One picture. `read()` returns uint8, (H, W, 3) or (H, W), or raises CorruptImageError.
+    """One image. `read()` returns uint8, (H, W, 3) or (H, W), or raises CorruptImageError.
 
-    Several threads read at once, each another picture.
+    Several threads read at once, each another image.
     """
 
     name: str
@@ -24,7 +24,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """An opened data set: pictures that calibrate, and the others, which are measured.
+    """An opened data set: images that calibrate, and the others, which are measured.
 
     `classes` is None where there are no labels. `digest` identifies content and order, so that
     what was calibrated on it can be cached.
@@ -39,7 +39,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitRequest:
-    """How pictures are to be split: so many of them calibrate, and `seed` says which."""
+    """How images are to be split: so many of them calibrate, and `seed` says which."""
 
     seed: int
     calibration_images: int
@@ -47,7 +47,7 @@ class SplitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """A source of pictures. `open(argument, request)` gets what follows the colon in
+    """A source of images. `open(argument, request)` gets what follows the colon in
     `name:argument`, or None; it raises DatasetError before anything is measured."""
 
     name: str

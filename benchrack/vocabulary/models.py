@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preprocessing:
-    """From a decoded picture to a model's input.
+    """From a decoded image to a model's input.
 
     The short side is resized to `resize` pixels, the centre `crop` × `crop` pixels are kept, and
     each channel becomes (value − mean) ÷ std, with value, mean and std on the scale 0 to 255.

@@ -67,8 +67,8 @@ class Steadiness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputCheck:
-    """Outputs of a few pictures against the FP32 reference. `input_spread` is the smallest
-    difference between outputs of different pictures, relative to the largest output: near zero,
+    """Outputs of a few images against the FP32 reference. `input_spread` is the smallest
+    difference between outputs of different images, relative to the largest output: near zero,
     and the check means nothing."""
 
     images: int
@@ -91,7 +91,7 @@ class Power(Conditions):
     `host_energy_j` is that of CPU packages and DRAM. Images/s per watt are of `average_power_w`,
     and of what it is above `idle_power_w`. `energy_window_too_short` says that a sensor needs a
     longer window, `energy_window_minimum_s`: do not quote its energy. Of accuracy, energy is left
-    out then; and nothing is told per image, since pictures are decoded in its window.
+    out then; and nothing is told per image, since images are decoded in its window.
 
     `system_…` are the whole machine's, in the same window, by the first meter that sees it, as one
     at the wall (`system_meter`): it holds the metered devices, and is not added to them.

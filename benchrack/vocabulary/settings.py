@@ -28,7 +28,7 @@ class Measuring:
 
     `interval` is the half width, relative to the median, at which a measurement may stop.
     `reference` is the backend whose outputs the others' are compared with. `transfer` says whether
-    copies to and from the device are inside the time: `include`, `exclude`, or `auto` (inside for
+    H2D and D2H transfers are inside the time: `include`, `exclude`, or `auto` (inside for
     latency, outside for throughput). `inputs_mib` bounds the memory of the distinct inputs through
     which a measurement rotates. `evaluation_images` of 0 means all. Zero threads means one for
     each core that the process may use.

@@ -105,13 +105,13 @@ def converted_to_half(request: PrepareRequest, loaded: LoadedModel) -> Path:
 
 
 def quantised(request: PrepareRequest, loaded: LoadedModel, scheme: Scheme) -> Path:
-    """The exported model with QDQ pairs, per-channel weights, ranges from the calibration pictures.
+    """The exported model with QDQ pairs, per-channel weights, ranges from the calibration images.
 
     Raises UnsupportedError where there is nothing to calibrate on.
     """
     if request.calibration_digest is None:
         raise UnsupportedError(
-            "INT8 has nothing to calibrate on: the data set sets no pictures aside "
+            "INT8 has nothing to calibrate on: the data set sets no images aside "
             "(calibration_batches=0?)"
         )
     source = exported(request, loaded)

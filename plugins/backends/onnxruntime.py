@@ -87,7 +87,7 @@ def prepare(request: PrepareRequest, precision: str) -> OnnxRuntimeSession:
     runtime, profile = _start(graph, request, precision)
     engine = _engine(runtime, profile, request, precision)
     if scheme is not None:
-        detail = f"{scheme}, per channel, minmax over {request.calibration_images} pictures"
+        detail = f"{scheme}, per channel, minmax over {request.calibration_images} images"
         engine = dataclasses.replace(engine, options=(*engine.options, detail))
     return OnnxRuntimeSession(
         engine=engine,

@@ -1,1 +1,1 @@
-"""Data sets: sources of pictures, split into those that calibrate and the measured ones."""
+"""Data sets: sources of images, split into those that calibrate and the measured ones."""

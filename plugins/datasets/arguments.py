@@ -16,7 +16,7 @@ def none(name: str, argument: str | None) -> None:
 def folder(name: str, argument: str | None) -> Path:
     """The folder that was given, resolved. Raises DatasetError where there is none."""
     if not argument:
-        raise DatasetError(f"{name} needs the folder of its pictures: --dataset={name}:DIR")
+        raise DatasetError(f"{name} needs the folder of its images: --dataset={name}:DIR")
     path = Path(argument).expanduser().resolve()
     if path.is_dir():
         return path

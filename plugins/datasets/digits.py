@@ -30,7 +30,7 @@ SHUFFLE_SEED = 0  # not the run's: what trained must never be measured
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digits:
-    """Pictures, uint8 (N, 28, 28), their labels (N,), and the numbers of their rows in the file,
+    """Images, uint8 (N, 28, 28), their labels (N,), and the numbers of their rows in the file,
     of which `digest` is the SHA-256."""
 
     pictures: np.ndarray

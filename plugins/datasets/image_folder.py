@@ -1,4 +1,4 @@
-"""Any labelled pictures in one folder a class."""
+"""Any labelled images in one folder a class."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def open_folder(argument: str | None, request: SplitRequest) -> Split:
     root = arguments.folder(NAME, argument)
     if loose := pictures.files(root):
         raise DatasetError(
-            f"{root} has pictures without a class: {listed(p.name for p in loose)}. "
+            f"{root} has images without a class: {listed(p.name for p in loose)}. "
             "Each must be in its class's folder"
         )
     folders = pictures.folders(root)
     if not folders:
-        raise DatasetError(f"{root} is empty: one folder a class, with pictures, is expected")
+        raise DatasetError(f"{root} is empty: one folder a class, with images, is expected")
     found = {folder: pictures.files(folder) for folder in folders}
     if empty := [folder.name for folder, files in found.items() if not files]:
         raise DatasetError(
-            f"no pictures ({', '.join(pictures.SUFFIXES)}) in {listed(empty)} below {root}. Each "
+            f"no images ({', '.join(pictures.SUFFIXES)}) in {listed(empty)} below {root}. Each "
             "folder is a class, and leaving one out would number the others differently"
         )
     samples = [
@@ -40,6 +40,6 @@ def open_folder(argument: str | None, request: SplitRequest) -> Split:
 
 @hookimpl
 def benchrack_datasets() -> list[Dataset]:
-    about = "folder:DIR, labelled pictures in one folder a class, shuffled by the seed"
+    about = "folder:DIR, labelled images in one folder a class, shuffled by the seed"
     needs = ("PIL", "numpy")
     return [Dataset(name=NAME, summary=about, open=open_folder, requires=needs, extra="pytorch")]

@@ -1,7 +1,7 @@
-"""ILSVRC2012's validation pictures, as class folders or flat with a file of labels.
+"""ILSVRC2012's validation images, as class folders or flat with a file of labels.
 
 Both layouts are ordered by file name, so that they give the same split. The names are numbered
-at random with regard to the classes, so the pictures that calibrate are of many classes.
+at random with regard to the classes, so the images that calibrate are of many classes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAME = "imagenet"
 
 
 def open_imagenet(argument: str | None, request: SplitRequest) -> Split:
-    """The first `calibration_batches` × `calibration_batch_size` pictures calibrate, all others are
+    """The first `calibration_batches` × `calibration_batch_size` images calibrate, all others are
     measured. Raises DatasetError."""
     folder = arguments.folder(NAME, argument)
     loose = pictures.files(folder)
@@ -29,7 +29,7 @@ def open_imagenet(argument: str | None, request: SplitRequest) -> Split:
         if loose:
             names = listed(sorted(path.relative_to(folder) for path in loose))
             raise DatasetError(
-                f"{folder} has class folders, and pictures without a class: {names}. Each must be "
+                f"{folder} has class folders, and images without a class: {names}. Each must be "
                 "in the folder of its class"
             )
         found, classes = _from_class_folders(folder, class_folders)
@@ -49,10 +49,10 @@ def _from_class_folders(folder: Path, class_folders: list[Path]) -> tuple[list[P
         for path in pictures.files(class_folder)
     ]
     if not found:
-        raise DatasetError(f"the {len(class_folders)} class folders in {folder} hold no pictures")
+        raise DatasetError(f"the {len(class_folders)} class folders in {folder} hold no images")
     if all(picture.name.startswith(f"{picture.path.parent.name}_") for picture in found):
         raise DatasetError(
-            f"{folder} holds training pictures, whose names begin with their class "
+            f"{folder} holds training images, whose names begin with their class "
             f"({found[0].name}): ordered by name, whole classes would calibrate. Use "
             f"--dataset=folder:{folder}, which shuffles"
         )
@@ -63,13 +63,13 @@ def _from_label_file(folder: Path, files: list[Path]) -> tuple[list[Picture], in
     labels = imagenet_labels.find(folder)
     if unlabelled := [path.name for path in files if path.stem not in labels.by_stem]:
         raise DatasetError(
-            f"{labels.source} has no label for {listed(unlabelled)}, of {len(files)} pictures in "
+            f"{labels.source} has no label for {listed(unlabelled)}, of {len(files)} images in "
             f"{folder}"
         )
     there = {path.stem for path in files}
     if missing := [stem for stem in labels.by_stem if stem not in there]:
         raise DatasetError(
-            f"{labels.source} names {len(labels.by_stem)} pictures, but {folder} lacks "
+            f"{labels.source} names {len(labels.by_stem)} images, but {folder} lacks "
             f"{listed(missing)}. Put them there, or take their lines out of a copy of the file"
         )
     found = [Picture(path=p, name=p.name, label=labels.by_stem[p.stem]) for p in files]
@@ -79,10 +79,10 @@ def _from_label_file(folder: Path, files: list[Path]) -> tuple[list[Picture], in
 def _nothing(folder: Path) -> str:
     there = [path.name for path in pictures.folders(folder)]
     if not there:
-        return f"{folder} holds no pictures ({', '.join(pictures.SUFFIXES)})"
+        return f"{folder} holds no images ({', '.join(pictures.SUFFIXES)})"
     near = "val" if "val" in there else there[0]
     return (
-        f"{folder} holds neither pictures nor folders named by WordNet ids (n01440764), but the "
+        f"{folder} holds neither images nor folders named by WordNet ids (n01440764), but the "
         f"folders {listed(there)}: --dataset={NAME}:{folder / near}, or, for other classes, "
         "--dataset=folder:DIR"
     )
@@ -90,6 +90,6 @@ def _nothing(folder: Path) -> str:
 
 @hookimpl
 def benchrack_datasets() -> list[Dataset]:
-    about = "imagenet:DIR, the validation pictures of ILSVRC2012"
+    about = "imagenet:DIR, the validation images of ILSVRC2012"
     needs = ("PIL", "numpy")
     return [Dataset(name=NAME, summary=about, open=open_imagenet, requires=needs, extra="pytorch")]

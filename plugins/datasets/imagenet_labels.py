@@ -1,4 +1,4 @@
-"""ImageNet's classes: their order, and the files that label the validation pictures.
+"""ImageNet's classes: their order, and the files that label the validation images.
 
 Models number the 1,000 classes by their sorted WordNet ids (n01440764 is 0). The devkit of
 ILSVRC2012 numbers them 1 to 1,000 in an order of its own (its ILSVRC2012_ID 1 is n02119789), which
@@ -28,7 +28,7 @@ GROUND_TRUTH = "ILSVRC2012_validation_ground_truth.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labels:
-    """Class indices by a picture's name without suffix, and the file that tells them."""
+    """Class indices by an image's name without suffix, and the file that tells them."""
 
     source: Path
     by_stem: Mapping[str, int]
@@ -36,7 +36,7 @@ class Labels:
 
 
 def places(folder: Path) -> list[Path]:
-    """Where label files are looked for: beside the pictures, above, and in an unpacked devkit."""
+    """Where label files are looked for: beside the images, above, and in an unpacked devkit."""
     near = [folder, folder.parent]
     if folder.parts[-4:] == KAGGLE_TREE:
         near.append(folder.parents[3])
@@ -44,14 +44,14 @@ def places(folder: Path) -> list[Path]:
 
 
 def find(folder: Path) -> Labels:
-    """The labels of flat pictures. Raises DatasetError where there are none, or unusable ones."""
+    """The labels of flat images. Raises DatasetError where there are none, or unusable ones."""
     for name, read in READERS.items():
         for place in places(folder):
             if (path := place / name).is_file():
                 return read(path, folder)
     raise DatasetError(
-        f"no labels for the pictures in {folder}: looked there and above for {', '.join(READERS)}. "
-        "Or sort the pictures into one folder a class, named by its WordNet id"
+        f"no labels for the images in {folder}: looked there and above for {', '.join(READERS)}. "
+        "Or sort the images into one folder a class, named by its WordNet id"
     )
 
 
@@ -90,7 +90,7 @@ def _read_index_file(path: Path, folder: Path) -> Labels:
     for number, words in lines:
         if len(words) != 2 or not words[1].isdigit():
             raise DatasetError(
-                f"{path}, line {number}: expected `picture index`, found {' '.join(words)[:60]!r}"
+                f"{path}, line {number}: expected `image index`, found {' '.join(words)[:60]!r}"
             )
         if by_stem.setdefault(Path(words[0]).stem, int(words[1])) != int(words[1]):
             raise DatasetError(f"{path}, line {number}: a second label for {words[0]}")
@@ -99,7 +99,7 @@ def _read_index_file(path: Path, folder: Path) -> Labels:
         hint = (
             "they seem to count from 1, and indices count from 0"
             if highest == CLASSES
-            else "such a list, as in ImageSets/CLS-LOC, numbers the pictures and not their classes"
+            else "such a list, as in ImageSets/CLS-LOC, numbers the images and not their classes"
         )
         raise DatasetError(f"{path} has indices up to {highest} for {CLASSES} classes: {hint}")
     return Labels(source=path, by_stem=by_stem, classes=CLASSES)
@@ -114,7 +114,7 @@ def _read_solution(path: Path, folder: Path) -> Labels:
             continue
         if not comma or not WORDNET_ID.fullmatch(wordnet_id):
             raise DatasetError(
-                f"{path}, line {number}: expected `picture,WordNet id …`, found "
+                f"{path}, line {number}: expected `image,WordNet id …`, found "
                 f"{' '.join(words)[:60]!r}"
             )
         ids[Path(name).stem] = wordnet_id
@@ -136,14 +136,14 @@ def _read_solution(path: Path, folder: Path) -> Labels:
 
 
 def _read_ground_truth(path: Path, folder: Path) -> Labels:
-    """The devkit's file: line i holds the ILSVRC2012_ID of picture i."""
+    """The devkit's file: line i holds the ILSVRC2012_ID of image i."""
     ids = _devkit_ids(folder)
     if ids is None:
         raise DatasetError(
             f"{path} numbers the classes in the devkit's order (ILSVRC2012_ID, 1 to {CLASSES}), "
             "not by sorted WordNet ids as models do; taken as it is, nearly every label would be "
             "wrong. Put the devkit's meta.mat or map_clsloc.txt beside it to translate, or use "
-            "val.txt (`picture index`) or class folders"
+            "val.txt (`image index`) or class folders"
         )
     index = {wordnet_id: i for i, wordnet_id in enumerate(sorted(ids.values()))}
     by_stem = {}

@@ -1,4 +1,4 @@
-"""Installed packages that carry pictures; found without being imported."""
+"""Installed packages that carry images; found without being imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labelled picture files: reading one, and splitting many."""
+"""Labelled image files: reading one, and splitting many."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Picture:
 
 
 def read(path: Path) -> np.ndarray:
-    """The picture in a file, uint8 (H, W, 3). Raises CorruptImageError with the file's name."""
+    """The image in a file, uint8 (H, W, 3). Raises CorruptImageError with the file's name."""
     import numpy as np
     from PIL import Image
 
@@ -55,7 +55,7 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 
 def files(folder: Path) -> list[Path]:
-    """The picture files (by suffix) directly in a folder, by name, without hidden ones."""
+    """The image files (by suffix) directly in a folder, by name, without hidden ones."""
     return [
         path
         for path, is_folder in _visible(folder)
@@ -80,7 +80,7 @@ def _visible(folder: Path) -> list[tuple[Path, bool]]:
 
 
 def split(name: str, pictures: Sequence[Picture], classes: int, calibrating: int) -> Split:
-    """The first `calibrating` pictures calibrate, all others are measured.
+    """The first `calibrating` images calibrate, all others are measured.
 
     The digest is made of each file's name, label, size and time of modification, and of where
     the split is: reading 50,000 files to hash them would take minutes. Raises DatasetError where
@@ -88,9 +88,9 @@ def split(name: str, pictures: Sequence[Picture], classes: int, calibrating: int
     """
     if calibrating >= len(pictures):
         raise DatasetError(
-            f"{name} has {len(pictures)} pictures, and {calibrating} are to calibrate: none is "
+            f"{name} has {len(pictures)} images, and {calibrating} are to calibrate: none is "
             "left to measure. Set fewer aside: --set calibration_batches=N, batches of "
-            "--set calibration_batch_size=N pictures"
+            "--set calibration_batch_size=N images"
         )
     samples = [
         Sample(name=p.name, label=p.label, read=functools.partial(read, p.path)) for p in pictures

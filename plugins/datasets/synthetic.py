@@ -1,4 +1,4 @@
-"""Random pictures: for speed alone, since they have no labels."""
+"""Random images: for speed alone, since they have no labels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEASURED = 50_000  # as many as ImageNet has to validate
 
 
 def open_synthetic(argument: str | None, request: SplitRequest) -> Split:
-    """50,000 pictures are measured, others calibrate. They are drawn from the run's seed."""
+    """50,000 images are measured, others calibrate. They are drawn from the run's seed."""
     arguments.none(NAME, argument)
     calibrating = request.calibration_images
     samples = RandomPictures(request.seed, range(calibrating + MEASURED))
@@ -30,7 +30,7 @@ def open_synthetic(argument: str | None, request: SplitRequest) -> Split:
 
 @dataclass(frozen=True, slots=True)
 class RandomPictures(Sequence[Sample]):
-    """The random pictures of some numbers, uint8 (256, 256, 3); each is drawn when it is read."""
+    """The random images of some numbers, uint8 (256, 256, 3); each is drawn when it is read."""
 
     seed: int
     numbers: range
@@ -59,6 +59,6 @@ def _draw(seed: int, number: int) -> np.ndarray:
 
 @hookimpl
 def benchrack_datasets() -> list[Dataset]:
-    about = "seeded random pictures, all different, without labels"
+    about = "seeded random images, all different, without labels"
     needs = ("numpy", "PIL")
     return [Dataset(name=NAME, summary=about, open=open_synthetic, requires=needs, extra="pytorch")]

@@ -1,6 +1,6 @@
 """A small convolutional network for the digits, trained here in seconds, once.
 
-It gives the accuracy table a row that rests on thousands of pictures.
+It gives the accuracy table a row that rests on thousands of images.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NAME = "digits-cnn"
 INPUT_SHAPE = (1, digits.SIDE, digits.SIDE)
-# mean and standard deviation of MNIST's training pictures, 0.1307 and 0.3081 on the scale 0 to 1
+# mean and standard deviation of MNIST's training images, 0.1307 and 0.3081 on the scale 0 to 1
 PREPROCESSING = Preprocessing(resize=digits.SIDE, crop=digits.SIDE, mean=(33.3,), std=(78.6,))
 WIDTHS = (16, 32, 64, 64)
 STRIDES = (2, 1, 2, 1)

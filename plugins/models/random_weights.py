@@ -7,7 +7,7 @@ twelve digits, ResNet-152's logits reach 1e8). Here, in three steps:
    normalisation that closes a residual branch is scaled by RESIDUAL_SCALE: trained networks start
    it at zero (Goyal et al. 2017, arXiv:1706.02677), and at one a network of 152 layers amplifies
    the rounding of BF16 until its outputs are unrelated to FP32's;
-2. one pass over pictures of overlapping discs sets the statistics of the batch normalisations. Such
+2. one pass over images of overlapping discs sets the statistics of the batch normalisations. Such
    "dead leaves" have the edges and the spectrum of photos (Lee, Mumford and Huang 2001); noise has
    not, and photos then leave the range for which the statistics hold;
 3. the last layer is shifted and scaled so that each logit has mean 0 and deviation 1 over the pass.

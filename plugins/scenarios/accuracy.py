@@ -1,4 +1,4 @@
-"""Accuracy: how often a model is right, and what the precision costs it: every measured picture
+"""Accuracy: how often a model is right, and what the precision costs it: every measured image
 once, against its label and against FP32."""
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """Shares (0 to 1) of the measured pictures. top-1 and top-5 need labels and trained weights.
+    """Shares (0 to 1) of the measured images. top-1 and top-5 need labels and trained weights.
 
-    `agreement` and `logit_cosine` compare with FP32 of the same model on the same pictures, and
+    `agreement` and `logit_cosine` compare with FP32 of the same model on the same images, and
     `top1_drop_points` is FP32's top-1 less this one's, in percentage points.
     """
 
@@ -58,10 +58,10 @@ class Accuracy:
 
 
 def measure(bench: Bench, case: Case, session: Session) -> Findings:
-    """Every measured picture once, compared with its label and with FP32 of the same model.
+    """Every measured image once, compared with its label and with FP32 of the same model.
 
     Host and cards are watched meanwhile; energy is told only if that took long enough for a sensor.
-    Raises DatasetError where no picture can be read, and whatever the session raises.
+    Raises DatasetError where no image can be read, and whatever the session raises.
     """
     import numpy as np
 
@@ -83,12 +83,12 @@ def measure(bench: Bench, case: Case, session: Session) -> Findings:
             logits.append(output[: len(batch.images)])
     split = bench.data.split(case)
     if not logits:
-        raise DatasetError(f"{split.name}: none of its pictures can be read")
+        raise DatasetError(f"{split.name}: none of its images can be read")
     outputs = np.concatenate(logits)
     expected = _reference_logits(bench, case, session, outputs)
     if len(expected) != len(outputs):
         raise DatasetError(
-            f"{len(outputs)} pictures of {split.name} could be read, but {len(expected)} when the "
+            f"{len(outputs)} images of {split.name} could be read, but {len(expected)} when the "
             "FP32 reference was made: the files changed in between. Clear the reference with "
             "`benchrack cache clear reference`"
         )
@@ -131,7 +131,7 @@ def assess(
     unreadable: tuple[str, ...] = (),
 ) -> Accuracy:
     """Top-1 and top-5 with Wilson's intervals, and the comparison with the reference on the same
-    pictures. Without labels or trained weights there is no top-1: it is None, not zero."""
+    images. Without labels or trained weights there is no top-1: it is None, not zero."""
     import numpy as np
 
     known = trained and None not in labels
@@ -166,14 +166,14 @@ def _hits(outputs: np.ndarray, truth: np.ndarray, k: int) -> int:
 
 
 def _mismatch(m: Measurement, by: Yardstick) -> str | None:
-    """Over all measured pictures, where no few were compared before."""
+    """Over all measured images, where no few were compared before."""
     cosine = m.result.logit_cosine if m.result else None
     _, distance = tolerance(m.preparation.asked_precision, by.limits.output_error)
     if cosine is None or 1 - cosine <= distance:
         return None
     return (
         f"1 − cosine {1 - cosine:.2g} (tolerance {distance:.2g}) against "
-        f"{by.settings.measure.reference}, mean of all pictures"
+        f"{by.settings.measure.reference}, mean of all images"
     )
 
 
@@ -183,11 +183,11 @@ def in_words(result: Accuracy) -> str:
         return f"top-1 {100 * result.top1.value:.1f} % of {result.images}"
     if result.agreement is not None:
         return f"agreement with FP32 {100 * result.agreement.value:.1f} %"
-    return f"{result.images} pictures"
+    return f"{result.images} images"
 
 
 def cost(case: Case, settings: Settings, batch_s: float, images: int) -> float:
-    """Seconds: every picture once."""
+    """Seconds: every image once."""
     return min(images, settings.measure.evaluation_images or images) * batch_s / case.batch_size
 
 

@@ -75,7 +75,7 @@ def measure(bench: Bench, case: Case, session: Session) -> Findings:
             bench.settings.measure,
             bench.clock,
             batch_s=warm.warmup.batch_s,
-            peers=bench.peers,
+            ranks=bench.ranks,
         )
     check = warming.check(bench, case, warm)
     steadiness = warming.steadiness(bench, warm)

@@ -57,13 +57,13 @@ def measure(bench: Bench, case: Case, session: Session) -> Findings:
             bench.settings.measure,
             bench.clock,
             warm.warmup.batch_s,
-            peers=bench.peers,
+            ranks=bench.ranks,
         )
         images = (batches.steps - before) * case.batch_size
     check = warming.check(bench, case, warm)
     steadiness = warming.steadiness(bench, warm, rounds)
     power = observation.power(bench, batches, warm.warmup.batch_s, metered, images)
-    rate = _rate(bench.peers.size * case.batch_size, rounds.assessment.interval)
+    rate = _rate(bench.ranks.size * case.batch_size, rounds.assessment.interval)
     return Findings(
         seconds_per_batch=rounds.seconds_per_batch,
         own_seconds_per_batch=rounds.own_seconds_per_batch,

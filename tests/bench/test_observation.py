@@ -119,7 +119,7 @@ def test_accuracy_that_is_over_too_soon_for_the_sensor_has_no_energy(make):
 
 
 def test_accuracy_that_takes_long_enough_has_energy_and_nothing_per_image(make):
-    """Pictures are decoded in the same window."""
+    """Images are decoded in the same window."""
     found = make(cost=lambda index: 0.5).measure("accuracy")
     assert found.power.energy_window_s == pytest.approx(5, rel=0.01)
     assert found.power.energy_j == pytest.approx(1250, rel=0.01)

@@ -211,7 +211,7 @@ def test_other_pictures_are_measured(bench):
     taken = resume(bench, [stale], [(case(), 1)])
     assert taken.same
     assert not taken.starts
-    assert taken.differences == ("the pictures of squares",)
+    assert taken.differences == ("the images of squares",)
 
 
 def of_devices(count):

@@ -174,7 +174,7 @@ def lab_plugin():
         ]
     )
     plugin.benchrack_datasets = hookimpl(
-        lambda: [Dataset(name="lab-data", summary="eight pictures", open=print)]
+        lambda: [Dataset(name="lab-data", summary="eight images", open=print)]
     )
     return plugin
 

@@ -1,4 +1,4 @@
-"""Pictures as inputs of a model: batches, unreadable pictures, and pools of distinct inputs."""
+"""Images as inputs of a model: batches, unreadable images, and pools of distinct inputs."""
 
 import dataclasses
 
@@ -96,7 +96,7 @@ def test_no_samples_make_no_batch():
 
 
 def test_pictures_are_read_as_batches_are_taken():
-    """50,000 pictures are never in memory at once."""
+    """50,000 images are never in memory at once."""
     taken = []
 
     def counted(number):
@@ -173,7 +173,7 @@ def test_pictures_without_any_difference_are_refused():
 
 
 def test_pictures_that_can_all_not_be_read_are_refused():
-    with pytest.raises(DatasetError, match="none of its 2 pictures can be read"):
+    with pytest.raises(DatasetError, match="none of its 2 images can be read"):
         pool([corrupt(0), corrupt(1)], 4)
 
 

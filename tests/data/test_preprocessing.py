@@ -1,4 +1,4 @@
-"""From pictures to inputs: torchvision's own pipeline is the reference."""
+"""From images to inputs: torchvision's own pipeline is the reference."""
 
 import numpy as np
 import pytest

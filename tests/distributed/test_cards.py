@@ -117,7 +117,7 @@ class Blank:
     """A bench that measures nothing."""
 
     progress: object = None
-    peers: object = None
+    ranks: object = None
 
 
 class Enough(Exception):

@@ -64,7 +64,7 @@ def prepared(**changes):
     [
         ({"weights_digest": "9ab1"}, WeightsError, "the weights of rank 0 (node 0) and rank 1"),
         ({"multiply_accumulates": 7}, WeightsError, "the networks of rank 0 (node 0) and rank 1"),
-        ({"data_digest": "9ab1"}, DatasetError, "the pictures of rank 0 (node 0) and rank 1"),
+        ({"data_digest": "9ab1"}, DatasetError, "the images of rank 0 (node 0) and rank 1"),
     ],
 )
 def test_other_weights_or_pictures_under_the_same_name_are_found(changes, kind, words):

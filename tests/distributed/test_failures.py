@@ -49,7 +49,7 @@ def failure(rank, kind, message="", details=""):
 
 
 def lost(local_rank):
-    told = failure(local_rank, "PeerLostError", LOST)
+    told = failure(local_rank, "RankLostError", LOST)
     return Ended(local_rank=local_rank, failure=told, exit_code=1)
 
 
@@ -106,7 +106,7 @@ def test_what_torch_ended_is_not_the_cause(part):
 
 def test_a_loss_alone_is_told_as_one_without_the_stack(part):
     found = cause(part, [lost(0)], "")
-    assert found.kind == "PeerLostError"
+    assert found.kind == "RankLostError"
     assert found.message.startswith("rank 0 of 2: [/pytorch")
     assert "frame #" not in found.message
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from benchrack.distributed.hub import Hub
-from benchrack.errors import PeerLostError
+from benchrack.errors import RankLostError
 
 
 class Board:
@@ -45,7 +45,7 @@ def close(hubs):
 
 def most(hubs, values):
     with ThreadPoolExecutor(len(hubs)) as threads:
-        return list(threads.map(lambda hub, given: hub.most(given), hubs, values))
+        return list(threads.map(lambda hub, given: hub.all_reduce_max(given), hubs, values))
 
 
 @pytest.mark.parametrize("size", [2, 5])
@@ -73,6 +73,6 @@ def test_who_does_not_have_the_key_stays_out():
 def test_one_that_is_gone_is_missed(lost):
     hubs = Board(2).open()
     close([hubs[lost]])
-    with pytest.raises(PeerLostError, match="another process went"):
-        hubs[1 - lost].most((1.0,))
+    with pytest.raises(RankLostError, match="another process went"):
+        hubs[1 - lost].all_reduce_max((1.0,))
     close(hubs)

@@ -13,7 +13,7 @@ from fakes.settings import make_settings
 from benchrack.distributed.world import World
 from benchrack.errors import (
     OutOfMemoryError,
-    PeerLostError,
+    RankLostError,
     TimeLimitError,
     UnknownNameError,
     UnsupportedError,
@@ -192,7 +192,7 @@ class Bell:
     ("backend", "left_s", "error", "words"),
     [
         ("broken", 60.0, WorkerError, "ZeroDivisionError: a fault of the backend's"),
-        ("hanging", 0.0, PeerLostError, "another node told that it ended"),
+        ("hanging", 0.0, RankLostError, "another node told that it ended"),
     ],
 )
 def test_what_ends_elsewhere_leaves_time_to_say_why_it_ends_here(

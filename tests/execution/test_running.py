@@ -82,7 +82,7 @@ def test_the_last_batch_is_filled_up_and_its_filling_not_counted(bench):
 
 
 def test_accuracy_against_fp32_of_the_same_model(tmp_path, clock):
-    """A backend that is wrong about the pictures of class 0 loses as many points as they are."""
+    """A backend that is wrong about the images of class 0 loses as many points as they are."""
 
     def compute(images, matrix):
         logits = images.reshape(len(images), -1) @ matrix

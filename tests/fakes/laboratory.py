@@ -1,4 +1,4 @@
-"""A small laboratory to test in: a model that is one matrix, labelled pictures, backends whose
+"""A small laboratory to test in: a model that is one matrix, labelled images, backends whose
 speed is known by construction, and a device on a clock of its own."""
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def pictures(count, start=0):
 
 
 def open_squares(argument, request):
-    """40 pictures to measure, 36 of which the matrix gets right; 5 to calibrate."""
+    """40 images to measure, 36 of which the matrix gets right; 5 to calibrate."""
     return Split(
         name="squares",
         classes=CLASSES,
@@ -213,7 +213,7 @@ def again(bench, *, registry=None, **settings):
         make_settings(bench.settings, **settings),
         bench.cache,
         metering=bench.metering,
-        peers=bench.peers,
+        ranks=bench.ranks,
     )
     return dataclasses.replace(
         made, clock=bench.clock, progress=bench.progress, cpu_times=bench.cpu_times

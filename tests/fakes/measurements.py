@@ -80,7 +80,7 @@ def latency(**changes: Any) -> Measurement:
 
 
 def accuracy(**changes: Any) -> Measurement:
-    """Fifteen pictures without labels, whose outputs are those of the reference."""
+    """Fifteen images without labels, whose outputs are those of the reference."""
     agreement = Interval(value=1.0, low=0.796, high=1.0)
     plain = bare(scenario="accuracy", images=15, agreement=agreement, logit_cosine=0.99997)
     return but(plain, **{"steadiness": steady()} | changes)

@@ -404,8 +404,8 @@ def p40(bus: int = 0x3B, **changes: Any) -> Card:
     )
 
 
-def v100(bus: int, peers: Sequence[int], **changes: Any) -> Card:
-    """An SXM2 card: energy counter, two links to each of three peers."""
+def v100(bus: int, ranks: Sequence[int], **changes: Any) -> Card:
+    """An SXM2 card: energy counter, two links to each of three ranks."""
     return Card(
         **{
             "name": "Tesla V100-SXM2-16GB",
@@ -421,7 +421,7 @@ def v100(bus: int, peers: Sequence[int], **changes: Any) -> Card:
             "sm_clock_mhz": 1530,
             "boost_clock_mhz": 1530,
             "memory_clock_mhz": 877,
-            "nvlinks": tuple(peer for peer in peers for _ in range(2)),
+            "nvlinks": tuple(peer for peer in ranks for _ in range(2)),
             "vbios": "88.00.41.00.04",
         }
         | changes

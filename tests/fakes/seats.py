@@ -1,4 +1,4 @@
-"""Peers that are threads of one process: what measures in step is tested without a network."""
+"""Ranks that are threads of one process: what measures in step is tested without a network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Table:
 
 @dataclass
 class Seat:
-    """One thread's place at a table: benchrack.timing.ranks.Peers."""
+    """One thread's place at a table: benchrack.timing.ranks.Ranks."""
 
     table: Table
     rank: int
@@ -42,15 +42,15 @@ class Seat:
         self.table.barrier.wait()
         return heard
 
-    def meet(self):
+    def barrier(self):
         self.gather(None)
 
-    def most(self, *values):
+    def all_reduce_max(self, *values):
         return tuple(map(max, zip(*self.gather(values), strict=True)))
 
 
 def together(size, function, local_size=0):
-    """What `function(peers)` returns for each of them, run at once; one that raises ends all."""
+    """What `function(ranks)` returns for each of them, run at once; one that raises ends all."""
     table = Table(size, local_size)
 
     def run(rank):

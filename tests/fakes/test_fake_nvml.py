@@ -128,8 +128,8 @@ def test_handles_by_uuid_and_bus():
 def test_nvlink_of_four_cards_is_a_mesh():
     fake = started(nvml.four_v100_sxm2())
     handle = fake.nvmlDeviceGetHandleByIndex(0)
-    peers = [fake.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).bus for link in range(6)]
-    assert peers == [0x1C, 0x1C, 0x1D, 0x1D, 0x1E, 0x1E]
+    ranks = [fake.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).bus for link in range(6)]
+    assert ranks == [0x1C, 0x1C, 0x1D, 0x1D, 0x1E, 0x1E]
     with pytest.raises(pynvml.NVMLError_InvalidArgument):
         fake.nvmlDeviceGetNvLinkState(handle, 6)
 

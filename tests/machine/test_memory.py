@@ -34,7 +34,7 @@ def test_the_smallest_and_the_largest_that_are_known_count():
 
 
 def test_memory_in_reserve_hides_what_small_batches_take_but_never_adds():
-    """10 bytes a picture, the first 100 of which an allocator still had: the line is below."""
+    """10 bytes an image, the first 100 of which an allocator still had: the line is below."""
     taken = {n: max(0, 10 * n - 100) for n in (1, 8, 32, 128)}
     assert predict(taken, 512).needed_bytes < 10 * 512 - 100
     assert predict(taken, 512).needed_bytes == pytest.approx(10 * 512, rel=0.10)
@@ -295,7 +295,7 @@ def test_several_processes_share_what_they_are_told():
 
 
 class FakeGauge:
-    """Memory of a device on which a batch takes 1 MiB a picture beside 100 MiB; none is given
+    """Memory of a device on which a batch takes 1 MiB an image beside 100 MiB; none is given
     back."""
 
     place, reserve = "the fake device's memory", 1.0

@@ -70,7 +70,7 @@ def measured(
 
 
 def shares(images=15, top1=0.8, **more):
-    """What a measurement of an accuracy has: the pictures, and the shares of them."""
+    """What a measurement of an accuracy has: the images, and the shares of them."""
     return {"images": images, "top1": top1 and Interval(value=top1, low=0.548, high=0.93), **more}
 
 

@@ -304,7 +304,7 @@ def test_a_series_becomes_points(file):
     [
         ('confidence = "A"', 'confidence = "E"', "series 1: confidence must be A, B, C or D"),
         ('confidence = "A"', "", "series 1: confidence is missing"),
-        ("images_per_s", "pictures", "unknown quantity 'pictures'"),
+        ("images_per_s", "images", "unknown quantity 'images'"),
         ("images_per_s", "images_per_s_relative", "relative_to must say"),
         ("batch_size", "batchsize", "unknown key 'batchsize'"),
         ("[1, 8]", "[1, 8, 9]", "2 values for 3 batch_size"),

@@ -545,12 +545,12 @@ def test_a_report_can_be_empty(session, format):
 
 def test_rows_against_which_one_rule_speaks_share_its_footnote(session, make):
     """A note for each of thirty rows would hide which rules there are."""
-    loads = [(f"foreign-load: others took {n} % of the CPU",) for n in (50, 40, 30)]
+    loads = [(f"cpu-contention: others took {n} % of the CPU",) for n in (50, 40, 30)]
     rows = [
         make.measured(10.0, batch_size=1 + n, reasons=reasons) for n, reasons in enumerate(loads)
     ]
     table = throughput_table(session(rows))
     assert table.footnotes == (
-        "not valid, foreign-load: others took 50 % of the CPU; 2 more like it",
+        "not valid, cpu-contention: others took 50 % of the CPU; 2 more like it",
     )
     assert all(cell.endswith("! [1]") for cell in texts(table)[0][2:])

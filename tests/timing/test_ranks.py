@@ -11,7 +11,7 @@ from fakes.settings import make_measuring
 
 from benchrack.errors import UnsupportedError
 from benchrack.execution import running
-from benchrack.timing.ranks import ALONE, PeersError, agreed, prepared_by_all
+from benchrack.timing.ranks import ALONE, RanksError, agreed, prepared_by_all
 from benchrack.timing.rounds import measure_rounds, measure_singly, warm_up
 
 QUICK = make_measuring(round_s=0.05, interval=0.01, time_limit_s=1.0, warmup_limit_s=1.0)
@@ -39,9 +39,9 @@ def measured(measure, *speeds, **settings):
     machines = [Machine(speed) for speed in speeds]
     chosen = dataclasses.replace(QUICK, **settings)
 
-    def run(peers):
-        machine = machines[peers.rank]
-        return measure(machine.step, machine.synchronize, chosen, machine.clock, peers=peers)
+    def run(ranks):
+        machine = machines[ranks.rank]
+        return measure(machine.step, machine.synchronize, chosen, machine.clock, ranks=ranks)
 
     return together(len(speeds), run), machines
 
@@ -109,16 +109,16 @@ def test_what_passes_between_rounds_is_nobodys_time():
     """A clock that goes on by 1 ms while the ranks meet."""
     machines = [Machine(lambda n: 0.02) for _ in range(2)]
 
-    def run(peers):
-        machine, most = machines[peers.rank], peers.most
+    def run(ranks):
+        machine, most = machines[ranks.rank], ranks.all_reduce_max
 
         def slow_most(*values):
             machine.now += 0.001
             return most(*values)
 
-        peers.most = slow_most
+        ranks.all_reduce_max = slow_most
         arguments = (machine.step, machine.synchronize, QUICK, machine.clock, 0.02)
-        return measure_rounds(*arguments, peers=peers)
+        return measure_rounds(*arguments, ranks=ranks)
 
     for found in together(2, run):
         assert found.between_s == pytest.approx(0.001)
@@ -126,17 +126,17 @@ def test_what_passes_between_rounds_is_nobodys_time():
 
 
 def test_rank_0_decides():
-    assert together(2, lambda peers: agreed(peers, peers.rank == 0)) == [True, True]
-    assert together(2, lambda peers: agreed(peers, peers.rank == 1)) == [False, False]
+    assert together(2, lambda ranks: agreed(ranks, ranks.rank == 0)) == [True, True]
+    assert together(2, lambda ranks: agreed(ranks, ranks.rank == 1)) == [False, False]
 
 
 def test_alone_nothing_is_waited_for():
-    assert ALONE.most(1.0, 2.0) == (1.0, 2.0)
+    assert ALONE.all_reduce_max(1.0, 2.0) == (1.0, 2.0)
     assert ALONE.gather("mine") == ["mine"]
     assert agreed(ALONE, True)
     assert not agreed(ALONE, False)
     machine = Machine(lambda n: 0.01)
-    found = rounds(machine.step, machine.synchronize, QUICK, machine.clock, peers=ALONE)
+    found = rounds(machine.step, machine.synchronize, QUICK, machine.clock, ranks=ALONE)
     assert found.own_seconds_per_batch == found.seconds_per_batch
     assert found.between_s == pytest.approx(0, abs=1e-9)
 
@@ -155,12 +155,12 @@ class Prepared:
 def test_one_of_each_machine_prepares_before_the_others():
     order = []
 
-    def prepare(peers):
+    def prepare(ranks):
         def make():
-            order.append(peers.rank)
-            return Prepared(peers.rank)
+            order.append(ranks.rank)
+            return Prepared(ranks.rank)
 
-        return prepared_by_all(peers, make, in_turn=True).rank
+        return prepared_by_all(ranks, make, in_turn=True).rank
 
     assert together(4, prepare, local_size=2) == [0, 1, 2, 3]
     assert set(order[:2]) == {0, 2}
@@ -170,12 +170,12 @@ def test_all_prepare_at_once_where_nobody_has_to_be_first():
     """Each waits, while it prepares, until the other does so too."""
     both = threading.Barrier(2)
 
-    def prepare(peers):
+    def prepare(ranks):
         def make():
             both.wait(timeout=10)
-            return Prepared(peers.rank)
+            return Prepared(ranks.rank)
 
-        return prepared_by_all(peers, make, in_turn=False).rank
+        return prepared_by_all(ranks, make, in_turn=False).rank
 
     assert together(2, prepare) == [0, 1]
 
@@ -185,15 +185,15 @@ def test_all_prepare_at_once_where_nobody_has_to_be_first():
 def test_where_one_can_not_prepare_all_know_and_nothing_is_left_open(failing, in_turn):
     made = []
 
-    def prepare(peers):
+    def prepare(ranks):
         def make():
-            if peers.rank == failing:
+            if ranks.rank == failing:
                 raise UnsupportedError("too old a card")
-            made.append(Prepared(peers.rank))
+            made.append(Prepared(ranks.rank))
             return made[-1]
 
-        with pytest.raises(PeersError) as caught:
-            prepared_by_all(peers, make, in_turn=in_turn)
+        with pytest.raises(RanksError) as caught:
+            prepared_by_all(ranks, make, in_turn=in_turn)
         return caught.value.failures
 
     for (failure,) in together(2, prepare):
@@ -217,12 +217,12 @@ def test_alone_an_error_is_raised_as_it_is():
 def of_two(tmp_path, case, **settings):
     """What each of two ranks measured of a case; a batch takes one 10 ms and the other 20 ms."""
 
-    def run(peers):
+    def run(ranks):
         clock = lab.Clock()
-        cost = 0.010 * (1 + peers.rank)
+        cost = 0.010 * (1 + ranks.rank)
         backend = lab.backend(clock=clock, cost=lambda index: cost)
         bench = lab.bench(tmp_path, backend, clock=clock, **settings)
-        return running.measure(dataclasses.replace(bench, peers=peers), case)
+        return running.measure(dataclasses.replace(bench, ranks=ranks), case)
 
     return together(2, run)
 

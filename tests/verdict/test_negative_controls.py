@@ -362,7 +362,7 @@ def test_a_card_that_another_process_uses(verdict, scenario):
 @pytest.mark.parametrize("scenario", ["throughput", "latency"])
 def test_a_host_whose_cpu_others_take(verdict, scenario):
     found = verdict(scenario=scenario, others=0.3)
-    assert rules(found) == ["foreign-load"]
+    assert rules(found) == ["cpu-contention"]
     assert found.surroundings.foreign_cpu_share == pytest.approx(0.3)
 
 
@@ -370,7 +370,7 @@ def test_foreign_load_in_a_window_too_short_for_the_kernels_clock(verdict):
     """Three rounds of 50 ms: a tick at each edge is 13 %, so 12 % can't be told from nothing."""
     brief = {"time_limit_s": 0, "limit_power_window": 0}
     assert rules(verdict(settings=brief, others=0.12)) == ["noisy"]  # of three rounds
-    assert rules(verdict(settings=brief, others=0.30)) == ["noisy", "foreign-load"]
+    assert rules(verdict(settings=brief, others=0.30)) == ["noisy", "cpu-contention"]
 
 
 def test_more_threads_than_cores(tmp_path):

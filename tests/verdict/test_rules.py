@@ -101,7 +101,7 @@ def test_nothing_is_held_against_what_was_not_measured():
 def test_a_reason_begins_with_its_rule():
     spoilt = but(steadiness={"warmup_steady": False}, surroundings={"foreign_cpu_share": 0.5})
     reasons = judge(spoilt, make_settings(), CARD)
-    assert [text.partition(": ")[0] for text in reasons] == ["not-steady", "foreign-load"]
+    assert [text.partition(": ")[0] for text in reasons] == ["not-steady", "cpu-contention"]
 
 
 # not-steady, noisy, unsynchronised ---------------------------------------------------------------
@@ -323,7 +323,7 @@ def test_tolerances_grow_as_mantissas_shrink():
     assert order == sorted(order)
 
 
-# throttled, shared-device, foreign-load, oversubscribed-cpu ---------------------------------------
+# throttled, shared-device, cpu-contention, oversubscribed-cpu -------------------------------------
 
 
 def test_throttle_reasons():
@@ -349,7 +349,7 @@ def test_other_processes_on_the_card():
 
 def test_foreign_load():
     loaded = but(surroundings={"foreign_cpu_share": 0.08})
-    assert reason(loaded) == "foreign-load: other processes took 8.0% of the CPU (limit 5.0%)"
+    assert reason(loaded) == "cpu-contention: other processes took 8.0% of the CPU (limit 5.0%)"
     assert reason(loaded, limit_foreign_load=0.1) is None
     unknown = but(surroundings={"foreign_cpu_share": 0.08, "foreign_cpu_resolution": None})
     assert reason(unknown) == reason(loaded)
@@ -539,7 +539,7 @@ def test_what_slows_a_machine_down_is_no_reason_against_an_accuracy():
     )
     timed = but(VALID, surroundings=loaded)
     rules = {text.partition(":")[0] for text in judge(timed, make_settings(), CARD)}
-    assert {"foreign-load", "shared-device"} <= rules
+    assert {"cpu-contention", "shared-device"} <= rules
     answered = but(
         timed,
         scenario="accuracy",

@@ -34,7 +34,7 @@ def reference(plugins, request_for, images):
     return run(plugins, "pytorch-fp32", request_for(), images)[1]
 
 
-# Largest error relative to the picture's largest output, by what the precision can keep.
+# Largest error relative to the image's largest output, by what the precision can keep.
 TOLERANCES = {
     "pytorch-fp32": 1e-6,
     "pytorch-fp16": 1e-2,
@@ -114,7 +114,7 @@ def test_int8_is_fused_and_says_how_it_was_made(plugins, request_for, images):
     assert engine.low_precision_nodes == engine.compute_nodes == CONVOLUTIONS_AND_PRODUCTS
     assert engine.provider_share == ("CPUExecutionProvider=1.000",)
     assert engine.instruction_set in INTEGER_DOT_PRODUCT
-    assert any("U8S8, per channel, minmax over 50 pictures" in option for option in engine.options)
+    assert any("U8S8, per channel, minmax over 50 images" in option for option in engine.options)
 
 
 def test_fp16_on_onnxruntimes_cpu_is_named_what_it_is(plugins, request_for, images):

@@ -1,4 +1,4 @@
-"""What a data set of the user's own pictures says of its folder."""
+"""What a data set of the user's own images says of its folder."""
 
 import pytest
 from fakes.settings import make_request

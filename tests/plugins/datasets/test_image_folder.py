@@ -62,7 +62,7 @@ def test_other_files_and_hidden_folders_are_left_alone(tree):
 
 def test_a_folder_without_pictures_would_shift_the_classes(tree):
     (tree / "banana").mkdir()
-    with pytest.raises(DatasetError, match=r"no pictures .* in banana"):
+    with pytest.raises(DatasetError, match=r"no images .* in banana"):
         open_folder(str(tree), SETTINGS)
 
 
@@ -78,5 +78,5 @@ def test_an_empty_folder_is_refused(tmp_path):
 
 
 def test_more_to_calibrate_than_there_is_names_the_numbers(tree):
-    with pytest.raises(DatasetError, match="has 30 pictures, and 1250 are to calibrate"):
+    with pytest.raises(DatasetError, match="has 30 images, and 1250 are to calibrate"):
         open_folder(str(tree), make_request())

@@ -1,4 +1,4 @@
-"""ImageNet in its layouts and with its label files, as small trees of tiny pictures."""
+"""ImageNet in its layouts and with its label files, as small trees of tiny images."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from benchrack.plugins.datasets import imagenet_labels
 from benchrack.plugins.datasets.imagenet import open_imagenet
 
 SETTINGS = make_request(calibration_batches=2, calibration_batch_size=2)
-# 1,000 made-up WordNet ids, sorted; the class of the picture with number n is CLASS[n].
+# 1,000 made-up WordNet ids, sorted; the class of the image with number n is CLASS[n].
 IDS = [f"n{1_000_000 + 37 * i:08d}" for i in range(1000)]
 CLASS = {1: 65, 2: 970, 3: 230, 4: 809, 5: 516, 6: 57, 7: 334, 8: 0, 9: 999, 10: 65}
 # The devkit's own numbers, in another order than that of the ids.
@@ -233,7 +233,7 @@ def test_a_picture_without_a_label_is_named(flat):
 def test_a_label_without_a_picture_is_named(flat):
     write_val(flat)
     (flat / f"{stem(3)}.JPEG").unlink()
-    with pytest.raises(DatasetError, match=rf"names 10 pictures, but .* lacks {stem(3)}"):
+    with pytest.raises(DatasetError, match=rf"names 10 images, but .* lacks {stem(3)}"):
         open_imagenet(str(flat), SETTINGS)
 
 
@@ -248,12 +248,12 @@ def test_a_picture_that_vanishes_later_names_itself(flat):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (["a.JPEG 1 2"], "line 1: expected `picture index`"),
-        (["a.JPEG n01440764"], "line 1: expected `picture index`"),
-        (["a.JPEG 3", "", "b.JPEG -1"], "line 3: expected `picture index`"),
+        (["a.JPEG 1 2"], "line 1: expected `image index`"),
+        (["a.JPEG n01440764"], "line 1: expected `image index`"),
+        (["a.JPEG 3", "", "b.JPEG -1"], "line 3: expected `image index`"),
         (["a.JPEG 3", "a.JPEG 4"], "line 2: a second label"),
         (["a.JPEG 1", "b.JPEG 1000"], "count from 1"),
-        ([f"{stem(n)} {n}" for n in (1, 50_000)], "numbers the pictures"),
+        ([f"{stem(n)} {n}" for n in (1, 50_000)], "numbers the images"),
     ],
 )
 def test_a_label_file_of_another_form_is_refused_with_its_line(lines, message, flat):
@@ -298,7 +298,7 @@ def test_pictures_beside_class_folders_are_refused(classed):
 def test_training_pictures_would_calibrate_on_whole_classes(tmp_path):
     for wordnet_id in IDS[:2]:
         save(tmp_path / wordnet_id / f"{wordnet_id}_18.JPEG", 1)
-    with pytest.raises(DatasetError, match=f"training pictures.*--dataset=folder:{tmp_path}"):
+    with pytest.raises(DatasetError, match=f"training images.*--dataset=folder:{tmp_path}"):
         open_imagenet(str(tmp_path), SETTINGS)
 
 
@@ -308,13 +308,13 @@ def test_a_root_above_the_pictures_points_to_them(flat):
 
 
 def test_an_empty_folder_and_empty_class_folders_are_refused(tmp_path):
-    with pytest.raises(DatasetError, match="holds no pictures"):
+    with pytest.raises(DatasetError, match="holds no images"):
         open_imagenet(str(tmp_path), SETTINGS)
     (tmp_path / IDS[0]).mkdir()
-    with pytest.raises(DatasetError, match=r"the 1 class folders .* hold no pictures"):
+    with pytest.raises(DatasetError, match=r"the 1 class folders .* hold no images"):
         open_imagenet(str(tmp_path), SETTINGS)
 
 
 def test_more_to_calibrate_than_there_is_names_the_numbers(classed):
-    with pytest.raises(DatasetError, match="has 10 pictures, and 1250 are to calibrate"):
+    with pytest.raises(DatasetError, match="has 10 images, and 1250 are to calibrate"):
         open_imagenet(str(classed), make_request())

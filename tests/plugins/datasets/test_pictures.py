@@ -1,4 +1,4 @@
-"""Picture files: every mode becomes RGB, and a file that can't be decoded names itself."""
+"""Image files: every mode becomes RGB, and a file that can't be decoded names itself."""
 
 import os
 
@@ -58,7 +58,7 @@ def test_more_than_eight_bits_are_refused_rather_than_clipped(tmp_path):
     [
         pytest.param(lambda b: b[: len(b) // 2], id="cut"),
         pytest.param(lambda b: b"", id="empty"),
-        pytest.param(lambda b: b"not a picture\n" * 99, id="text"),
+        pytest.param(lambda b: b"not an image\n" * 99, id="text"),
         pytest.param(lambda b: bytes(len(b)), id="zeros"),
         pytest.param(lambda b: b[:30] + b"\xff" * 300, id="header"),
     ],
@@ -112,7 +112,7 @@ def test_the_first_calibrate_and_all_others_are_measured(three):
 
 @pytest.mark.parametrize("calibrating", [3, 4])
 def test_something_must_be_left_to_measure(three, calibrating):
-    with pytest.raises(DatasetError, match=r"some has 3 pictures.*calibration_batches"):
+    with pytest.raises(DatasetError, match=r"some has 3 images.*calibration_batches"):
         pictures.split("some", three, 3, calibrating)
 
 

@@ -1,4 +1,4 @@
-"""Random pictures: all different, the same for one seed, drawn only when they are read."""
+"""Random images: all different, the same for one seed, drawn only when they are read."""
 
 import numpy as np
 import pytest

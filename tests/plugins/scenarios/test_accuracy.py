@@ -19,7 +19,7 @@ def test_top1_top5_drop_and_agreement():
     assert found.reference_top1 == 0.75
     assert found.top1_drop_points == pytest.approx(25)
     assert found.agreement.value == 0.75
-    assert found.top5.value == 0.75  # class 5 of the third picture ties at the end
+    assert found.top5.value == 0.75  # class 5 of the third image ties at the end
 
 
 def test_intervals_are_wilsons():
