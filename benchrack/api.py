@@ -41,6 +41,7 @@ from benchrack.errors import (
     WeightsError as WeightsError,
 )
 from benchrack.flattening import part as part
+from benchrack.machine import cgroups as cgroups
 from benchrack.machine import nvml as nvml
 from benchrack.machine import processors as processors
 from benchrack.machine import surroundings as surroundings

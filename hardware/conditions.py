@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from benchrack.api import HARMLESS_THROTTLING, Device, Settings, processors, surroundings
+from benchrack.api import HARMLESS_THROTTLING, Device, Settings, cgroups, processors, surroundings
 from benchrack.hardware.detection import Card, Machine
 
 WATCHED_S = 0.3
@@ -140,7 +140,7 @@ def turbo_on(root: Path = Path("/")) -> bool | None:
 def quota(machine: Machine, root: Path = Path("/")) -> Iterator[str]:
     """A share of CPU time smaller than the CPUs that the process may use: once it is used up, the
     process stands still, in the middle of a round."""
-    granted = processors.cgroup_quota(root)
+    granted = cgroups.cpu_quota(root)
     try:
         usable = len(os.sched_getaffinity(0))
     except AttributeError:  # not Linux

@@ -21,7 +21,7 @@ LAST_LINES = 5
 # Lines of a C++ stack, as torch appends them to its errors.
 NOISE = re.compile(r"\s*(frame #\d+|#\d+ |Exception raised from|C\+\+ CapturedTraceback)")
 # A call of the other processes (rank.WorldRanks): who is in one waits for somebody else.
-WAITING = re.compile(r'distributed/rank\.py", line \d+ in (most|gather)\n')
+WAITING = re.compile(r'distributed/rank\.py", line \d+ in (all_reduce_max|gather)\n')
 # As a traceback and as faulthandler write it, innermost last and first.
 FRAME = re.compile(r'File "([^"]*)", line (\d+),? in (\S+)')
 LIBRARY = os.path.dirname(os.__file__)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from benchrack.errors import UnsupportedError
-from benchrack.machine import nvml
+from benchrack.machine import cgroups, nvml
 from benchrack.vocabulary.devices import Device
 
 ROOT = Path("/")
@@ -161,48 +160,15 @@ def available(root: Path = ROOT) -> int:
 
     Raises OSError or KeyError where the kernel does not say.
     """
-    return min([_fields(root / "proc/meminfo")["MemAvailable"], *_left_in_groups(root)])
-
-
-def _left_in_groups(root: Path) -> Iterator[int]:
-    """What each limited control group (version 2 or 1) leaves; cached files can be dropped."""
-    base = root / "sys/fs/cgroup"
-    names = ("memory.max", "memory.current", "inactive_file")
-    old_names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-    for path in _own_groups(root):
-        for folder, (most, now, droppable) in (
-            (base / path, names),
-            (base / "memory" / path, old_names),
-        ):
-            with suppress(OSError, ValueError):  # not there, or "max": no limit
-                limit, used = (int((folder / name).read_text()) for name in (most, now))
-                yield max(0, limit - used + _cached(folder, droppable))
-
-
-def _cached(folder: Path, droppable: str) -> int:
-    try:
-        return _fields(folder / "memory.stat", unit=1).get(droppable, 0)
-    except OSError:
-        return 0
-
-
-def _own_groups(root: Path) -> list[str]:
-    """The paths of this process's groups and of those that hold them, the top being empty."""
-    paths = {""}
-    with suppress(OSError):
-        for line in (root / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers in ("", "memory"):
-                parts = [part for part in path.split("/") if part]
-                paths |= {"/".join(parts[: n + 1]) for n in range(len(parts))}
-    return sorted(paths)
+    left = (max(0, limit - used) for limit, used in cgroups.memory_limits(root))
+    return min([_fields(root / "proc/meminfo")["MemAvailable"], *left])
 
 
 def _status(root: Path) -> dict[str, int]:
     return _fields(root / "proc/self/status")
 
 
-def _fields(path: Path, unit: int = 1024) -> dict[str, int]:
-    """`Name: 12 kB` or `name 12`, a line each, as bytes."""
+def _fields(path: Path) -> dict[str, int]:
+    """`Name: 12 kB`, a line each, as bytes."""
     found = re.findall(r"^(\w+):?\s+(\d+)(?: kB)?$", path.read_text(), re.MULTILINE)
-    return {name: int(value) * unit for name, value in found}
+    return {name: int(value) * 1024 for name, value in found}

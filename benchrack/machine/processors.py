@@ -7,6 +7,8 @@ from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
+from benchrack.machine import cgroups
+
 # Instruction sets that decide how fast reduced precision runs, the strongest first.
 INTEGER_DOT_PRODUCT = ("amx_int8", "avx512_vnni", "avx_vnni", "asimddp")
 HALF_PRECISION = ("amx_fp16", "avx512_fp16", "asimdhp", "fphp")
@@ -17,7 +19,7 @@ def usable_cores(root: Path = Path("/")) -> int:
     down, at least 1) and physical cores behind the mask (two hyper-threads are one core)."""
     allowed = allowed_cpus()
     limits = [len(allowed), len(physical_cores(allowed, root))]
-    if (quota := cgroup_quota(root)) is not None:
+    if (quota := cgroups.cpu_quota(root)) is not None:
         limits.append(max(1, int(quota)))
     return min(limits)
 
@@ -56,33 +58,6 @@ def cpu_list(text: str) -> frozenset[int]:
         first, _, last = part.partition("-")
         found.update(range(int(first), int(last or first) + 1))
     return frozenset(found)
-
-
-def cgroup_quota(root: Path = Path("/")) -> float | None:
-    """CPUs' worth of time that the tightest of the own cgroup and those above it (v2 or v1) grants,
-    or None where none sets a limit."""
-    base = root / "sys/fs/cgroup"
-    quotas = []
-    for folder in _cgroups(base, root, controller=""):
-        match (_text(folder / "cpu.max") or "").split():
-            case [limit, period] if limit != "max":
-                quotas.append(int(limit) / int(period))
-    for folder in _cgroups(base / "cpu", root, controller="cpu"):
-        quota, period_us = (_text(folder / f"cpu.cfs_{k}_us") for k in ("quota", "period"))
-        if quota and period_us and int(quota) > 0:
-            quotas.append(int(quota) / int(period_us))
-    return min(quotas, default=None)
-
-
-def _cgroups(mount: Path, root: Path, controller: str) -> list[Path]:
-    """The root of a hierarchy and the folders down to the own group: of cgroup v1's `controller`,
-    or with an empty one of v2. In a container the own group may be the mount itself."""
-    for line in (_text(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, own = line.split(":", 2)
-        if controller in controllers.split(","):
-            parts = [p for p in own.split("/") if p]
-            return [mount.joinpath(*parts[:n]) for n in range(len(parts) + 1)]
-    return [mount]
 
 
 def last_level_cache_bytes(root: Path = Path("/")) -> int:

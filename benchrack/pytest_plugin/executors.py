@@ -10,11 +10,11 @@ import pytest
 
 from benchrack.bench.bench import Bench
 from benchrack.distributed.world import World
-from benchrack.distributed.world_of_nodes import WorldOfNodes
 from benchrack.energy.metering import Idle, Metering, measure_idle, open_meters
 from benchrack.execution.executors import Executor, InProcess, Worker
 from benchrack.execution.messages import Setup
 from benchrack.machine.placement import alone
+from benchrack.nodes.world_of_nodes import WorldOfNodes
 from benchrack.pytest_plugin import nodes, options
 from benchrack.pytest_plugin.cases import conftests_of
 from benchrack.vocabulary.devices import Device

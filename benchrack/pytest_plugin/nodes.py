@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from benchrack.distributed import nodes
-from benchrack.distributed.joining import Meeting
 from benchrack.distributed.key import key_of
-from benchrack.distributed.link import Link
-from benchrack.distributed.nodes import Nodes
 from benchrack.errors import BenchrackError
 from benchrack.flattening import flatten
+from benchrack.nodes import nodes
+from benchrack.nodes.joining import Meeting
+from benchrack.nodes.link import Link
+from benchrack.nodes.nodes import Nodes
 from benchrack.pytest_plugin import options
 from benchrack.pytest_plugin.cases import Planned, sweep_of
 from benchrack.records.run import Run

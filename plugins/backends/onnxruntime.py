@@ -19,6 +19,7 @@ from benchrack.api import (
     UnsupportedError,
     hookimpl,
     processors,
+    ran_out,
 )
 from benchrack.plugins.backends import onnx_graphs, onnxruntime_libraries, tensorrt_engines
 from benchrack.plugins.backends.cuda_libraries import loaded_versions
@@ -37,7 +38,6 @@ from benchrack.plugins.backends.onnxruntime_support import (
 if TYPE_CHECKING:
     import numpy as np
 
-OUT_OF_MEMORY = ("failed to allocate memory", "out of memory", "bad_alloc")
 SUMMARIES = {
     "fp32": "the exported graph; TF32 switched off on CUDA",
     "fp16": "converted to FP16, FP32 at input and output",
@@ -210,7 +210,7 @@ def _deviations(profile: Profile, precision: str, wanted: str, computed: int) ->
 def _translated(error: Exception) -> Exception:
     """The runtime's own out-of-memory errors as ours; any other error as it is."""
     words = str(error).lower()
-    if any(sign in words for sign in OUT_OF_MEMORY):
+    if ran_out(words):
         return OutOfMemoryError(str(error).splitlines()[0])
     return error
 

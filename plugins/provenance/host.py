@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchrack.api import Provenance, hashed, hookimpl, processors
-from benchrack.plugins.provenance.files import fields, number, text
+from benchrack.api import Provenance, cgroups, hashed, hookimpl, processors
+from benchrack.plugins.provenance.files import fields, text
 
 KIB_PER_GIB, GIB = 1 << 20, 1 << 30
 # cgroup v1 has no word for "no limit", and shows the largest multiple of a page that fits.
-NO_LIMIT = 1 << 60
 # Products under which firmware and hypervisors hide that they name none.
 NAMELESS = ("To Be Filled By O.E.M.", "System Product Name", "Default string", "None")
 
@@ -38,7 +37,7 @@ def gather(root: Path = Path("/"), environment: Mapping[str, str] = os.environ) 
         "system": _distribution(root),
         "container": container(root, environment),
         "cpus_allowed": status.get("Cpus_allowed_list"),
-        "cgroup_cpus": processors.cgroup_quota(root),
+        "cgroup_cpus": cgroups.cpu_quota(root),
         "cgroup_memory_gib": _memory_limit_gib(root),
     }
 
@@ -66,24 +65,8 @@ def container(root: Path, environment: Mapping[str, str]) -> str | None:
 
 def _memory_limit_gib(root: Path) -> float | None:
     """The tightest memory limit of the own cgroup and those above it, v2 and v1."""
-    limits = [limit for limit in _memory_limits(root) if limit is not None and limit < NO_LIMIT]
+    limits = [limit for limit, _ in cgroups.memory_limits(root)]
     return round(min(limits) / GIB, 2) if limits else None
-
-
-def _memory_limits(root: Path) -> Iterator[int | None]:
-    base = root / "sys/fs/cgroup"
-    for line in (text(root / "proc/self/cgroup") or "").splitlines():
-        _, controllers, own = line.split(":", 2)
-        if not controllers:
-            mount, name = base, "memory.max"
-        elif "memory" in controllers.split(","):
-            mount, name = base / "memory", "memory.limit_in_bytes"
-        else:
-            continue
-        folder = mount / own.lstrip("/")
-        for level in (folder, *folder.parents):
-            if level.is_relative_to(mount):
-                yield number(level / name)
 
 
 @hookimpl

@@ -143,7 +143,7 @@ def served(monkeypatch):
             raise Enough
 
         monkeypatch.setattr(rank, "bench_of", bench_of)
-        monkeypatch.setattr(rank, "_join", lambda part, rank: SimpleNamespace(meet=lambda: None))
+        monkeypatch.setattr(rank, "_join", lambda part, rank: SimpleNamespace(barrier=lambda: None))
         part = WorldPart(
             size=2, local_size=2, folder="", run_id="", limit_s=1, join_limit_s=1, asked_at=0
         )

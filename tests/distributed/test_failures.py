@@ -143,7 +143,7 @@ WAITING = """Thread 0x00007f01 (most recent call first):
 
 Current thread 0x00007f02 (most recent call first):
   File "/site/torch/distributed/distributed_c10d.py", line 2810 in all_reduce
-  File "/site/benchrack/distributed/rank.py", line 61 in most
+  File "/site/benchrack/distributed/rank.py", line 61 in all_reduce_max
   File "/site/benchrack/timing/rounds.py", line 90 in warm_up
   File "/site/benchrack/distributed/rank.py", line 130 in _serve
 """

@@ -8,8 +8,9 @@ from fakes import nvml as fake
 
 from benchrack.errors import UnsupportedError
 from benchrack.machine import placement
+from benchrack.machine.cgroups import cpu_quota
 from benchrack.machine.placement import alone, bind, places, ranges, sysfs_address
-from benchrack.machine.processors import cgroup_quota, cpu_list, physical_cores
+from benchrack.machine.processors import cpu_list, physical_cores
 from benchrack.vocabulary.devices import Device
 
 CPU = Device(kind="cpu", name="cpu")
@@ -93,7 +94,7 @@ def test_a_quota_of_version_1_counts_in_the_own_group_and_above(tmp_path, mounte
     for folder, quota_us in (("cpu/slurm/job_7", -1), (mounted, 150_000)):
         write(tmp_path / "sys/fs/cgroup" / folder / "cpu.cfs_quota_us", quota_us)
         write(tmp_path / "sys/fs/cgroup" / folder / "cpu.cfs_period_us", 100_000)
-    assert cgroup_quota(tmp_path) == expected
+    assert cpu_quota(tmp_path) == expected
 
 
 def test_the_tightest_quota_counts(tmp_path):
@@ -102,9 +103,9 @@ def test_the_tightest_quota_counts(tmp_path):
     for folder, quota_us in (("cpu/a", 400_000), ("cpu/a/b", 300_000)):
         write(tmp_path / "sys/fs/cgroup" / folder / "cpu.cfs_quota_us", quota_us)
         write(tmp_path / "sys/fs/cgroup" / folder / "cpu.cfs_period_us", 100_000)
-    assert cgroup_quota(tmp_path) == 3.0
+    assert cpu_quota(tmp_path) == 3.0
     write(tmp_path / "sys/fs/cgroup/c/cpu.max", "250000 100000")
-    assert cgroup_quota(tmp_path) == 2.5
+    assert cpu_quota(tmp_path) == 2.5
 
 
 def test_without_the_kernels_files_each_cpu_is_a_core(machine):

@@ -22,6 +22,7 @@ ORDER = (
     "bench",
     "execution",
     "distributed",
+    "nodes",
     "pytest_plugin",
     "command",
 )

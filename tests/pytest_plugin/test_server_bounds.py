@@ -6,8 +6,8 @@ import pytest
 from fakes import measurements as made
 
 from benchrack.cases.sweep import beyond_server
-from benchrack.distributed.nodes import Nodes
 from benchrack.hardware.descriptors import built_in
+from benchrack.nodes.nodes import Nodes
 from benchrack.pytest_plugin import opening
 from benchrack.pytest_plugin.cases import Planned
 from benchrack.pytest_plugin.nodes import NODES

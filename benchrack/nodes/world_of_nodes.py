@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from benchrack.distributed.link import Line, Link
-from benchrack.distributed.messages import Done, Settled, Task
-from benchrack.distributed.nodes import address_of
 from benchrack.distributed.part import Launch
 from benchrack.distributed.world import World
 from benchrack.errors import NodeError, RankLostError, UnsupportedError
 from benchrack.execution.messages import Answer, Failed, Measured
+from benchrack.nodes.link import Line, Link
+from benchrack.nodes.messages import Done, Settled, Task
+from benchrack.nodes.nodes import address_of
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.progress import Progress, silent
 from benchrack.vocabulary.results import Measurement

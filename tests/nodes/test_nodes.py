@@ -6,13 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from benchrack.distributed import joining, key, nodes
-from benchrack.distributed.joining import Meeting
+from benchrack.distributed import key
 from benchrack.distributed.key import Key
-from benchrack.distributed.link import Line
-from benchrack.distributed.messages import Greeting
-from benchrack.distributed.nodes import Nodes, asked, difference, first_host
 from benchrack.errors import NodeError
+from benchrack.nodes import joining, nodes
+from benchrack.nodes.joining import Meeting
+from benchrack.nodes.link import Line
+from benchrack.nodes.messages import Greeting
+from benchrack.nodes.nodes import Nodes, asked, difference, first_host
 from benchrack.vocabulary.progress import silent
 
 SRUN = {

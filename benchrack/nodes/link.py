@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
-from benchrack.distributed.messages import Left
-from benchrack.distributed.nodes import Nodes, difference
 from benchrack.distributed.tcp import socket_of
 from benchrack.errors import NodeError
+from benchrack.nodes.messages import Left
+from benchrack.nodes.nodes import Nodes, difference
 
 LINGER_S = 0.2
 

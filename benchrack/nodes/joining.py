@@ -12,10 +12,10 @@ from multiprocessing.connection import Connection
 
 from benchrack.distributed import tcp
 from benchrack.distributed.key import NEEDED, Key, own_key
-from benchrack.distributed.link import Line, Link
-from benchrack.distributed.messages import Greeting
-from benchrack.distributed.nodes import Nodes, difference, software
 from benchrack.errors import NodeError
+from benchrack.nodes.link import Line, Link
+from benchrack.nodes.messages import Greeting
+from benchrack.nodes.nodes import Nodes, difference, software
 from benchrack.vocabulary.progress import Progress, silent
 
 GREETING_S = 5.0
