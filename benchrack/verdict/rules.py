@@ -14,7 +14,7 @@ from benchrack.statistics import trends
 from benchrack.verdict.peak import bound, share_of_peak
 from benchrack.verdict.tolerances import tolerance
 from benchrack.vocabulary.results import Measurement
-from benchrack.vocabulary.scenarios import Rule, Yardstick
+from benchrack.vocabulary.scenarios import Check, Rule, Yardstick
 
 # NVML's reasons for a clock below the highest that are no fault: nothing to do, as was set, or at
 # the card's power limit, where many cards run by design (the limit is in the record).
@@ -239,21 +239,22 @@ def _impossible(m: Measurement, by: Yardstick) -> str | None:
     return f"{share:.0%} of the card's published peak{where} (limit {limit:.0%})"
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(name="not-steady", check=_not_steady),
-    Rule(name="noisy", check=_noisy),
-    Rule(name="unsynchronised", check=_unsynchronised),
-    Rule(name="fell-back", check=_fell_back),
-    Rule(name="unfused-int8", check=_unfused_int8),
-    Rule(name="output-mismatch", check=_output_mismatch),
-    Rule(name="throttled", check=_throttled),
-    Rule(name="shared-device", check=_shared_device),
-    Rule(name="cpu-contention", check=_cpu_contention),
-    Rule(name="oversubscribed-cpu", check=_oversubscribed),
-    Rule(name="power-window-too-short", check=_short_window),
-    Rule(name="energy-uncertain", check=_uncertain_energy),
-    Rule(name="impossible", check=_impossible),
-)
+CHECKS: dict[str, Check] = {
+    "not-steady": _not_steady,
+    "noisy": _noisy,
+    "unsynchronised": _unsynchronised,
+    "fell-back": _fell_back,
+    "unfused-int8": _unfused_int8,
+    "output-mismatch": _output_mismatch,
+    "throttled": _throttled,
+    "shared-device": _shared_device,
+    "cpu-contention": _cpu_contention,
+    "oversubscribed-cpu": _oversubscribed,
+    "power-window-too-short": _short_window,
+    "energy-uncertain": _uncertain_energy,
+    "impossible": _impossible,
+}
+RULES = tuple(Rule(name=name, check=check) for name, check in CHECKS.items())
 
 OF_SPEED_AND_ENERGY = frozenset(
     {"throttled", "shared-device", "cpu-contention", "oversubscribed-cpu", "energy-uncertain"}

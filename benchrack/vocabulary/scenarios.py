@@ -66,31 +66,19 @@ class Axis:
         return f"{words}, {self.because}" if self.because else words
 
 
-MODELS = Axis(
-    name="models", field="model", kind=str, option="--models", help="models instead of the sweep's"
-)
-BACKENDS = Axis(
-    name="backends",
-    field="backend",
-    kind=str,
-    option="--backends",
-    help="backends instead of the sweep's",
-)
-DEVICE_COUNTS = Axis(
-    name="device_counts",
-    field="device_count",
-    kind=int,
-    option="--device-counts",
-    default=(1,),
-    help="device counts instead of the sweep's",
-)
-BATCH_SIZES = Axis(
-    name="batch_sizes",
-    field="batch_size",
-    kind=int,
-    option="--batch-sizes",
-    help="batch sizes instead of the sweep's",
-)
+def _common(name: str, kind: type[str] | type[int], **more: Any) -> Axis:
+    """An axis that all scenarios have which have models."""
+    words = name.replace("_", " ")
+    option, help_ = f"--{name.replace('_', '-')}", f"{words} instead of the sweep's"
+    return Axis(
+        name=name, field=name.removesuffix("s"), kind=kind, option=option, help=help_, **more
+    )
+
+
+MODELS = _common("models", str)
+BACKENDS = _common("backends", str)
+DEVICE_COUNTS = _common("device_counts", int, default=(1,))
+BATCH_SIZES = _common("batch_sizes", int)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,13 +116,16 @@ class Yardstick:
         return self.settings.limits
 
 
+Check = Callable[[Measurement, Yardstick], str | None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """A reason not to quote a number: `check` says what was found against it, or None. A verdict
     has it as `name: what was found`."""
 
     name: str
-    check: Callable[[Measurement, Yardstick], str | None]
+    check: Check
 
 
 def of_the_slowest(results: Sequence[Any]) -> Any:

@@ -12,7 +12,6 @@ from benchrack.api import Provenance, cgroups, hashed, hookimpl, processors
 from benchrack.plugins.provenance.files import fields, text
 
 KIB_PER_GIB, GIB = 1 << 20, 1 << 30
-# cgroup v1 has no word for "no limit", and shows the largest multiple of a page that fits.
 # Products under which firmware and hypervisors hide that they name none.
 NAMELESS = ("To Be Filled By O.E.M.", "System Product Name", "Default string", "None")
 

@@ -142,16 +142,14 @@ POWER = Power(
 )
 
 
+SYSTEM = {"energy_j": 300.0, "energy_uncertainty_j": 6.0, "power_w": 300.0}
+SYSTEM |= {"idle_power_w": 100.0, "idle_power_spread_w": 1.0}
 WALL = dataclasses.replace(
     POWER,
     energy_per_image_j=100 / 160,
     system_meter="wall",
-    system_energy_j=300.0,
-    system_energy_uncertainty_j=6.0,
-    system_power_w=300.0,
-    system_idle_power_w=100.0,
-    system_idle_power_spread_w=1.0,
     system_images_per_s_per_w=160 / 300,
+    **{f"system_{name}": value for name, value in SYSTEM.items()},
 )
 
 

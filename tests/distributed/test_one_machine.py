@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from fakes import suites
 
 FAKES = Path(__file__).parents[1] / "fakes"
 SECRET = "5e3c7e7a11b0ba7d5e3c7e7a11b0ba7d"
@@ -18,27 +19,10 @@ import sys
 sys.path.insert(0, {str(FAKES)!r})
 from world_plugins import *
 """
-SUITE = """
-import pytest
-
-@pytest.mark.throughput
-def test_throughput(case, measured):
-    measured(case)
-"""
-SWEEP = """
-[throughput]
-models = ["matrix"]
-backends = ["numpy-fp32"]
-batch_sizes = [1]
-device_counts = [1]
-[settings]
-reference = "numpy-fp32"
-time_limit_s = 0.02
-warmup_limit_s = 0.02
-round_s = 0.001
-inputs_mib = 1
-join_limit_s = 60
-"""
+SUITE = suites.suite("throughput")
+SWEEP = suites.sweep(throughput={"device_counts": [1]}).replace(
+    'executor = "in-process"\n', "join_limit_s = 60\n"
+)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from fakes import suites
 from fakes.scenarios import SCENARIOS
 
 from benchrack.records import journal
@@ -23,26 +24,8 @@ ADDRESSES = ("10.213.7.1", "10.213.7.2")
 PATIENCE_S = 120
 KEY = secrets.token_hex(32)
 
-SUITE = """
-import pytest
-
-@pytest.mark.throughput
-def test_throughput(case, measured):
-    measured(case)
-"""
-SWEEP = """
-[throughput]
-models = ["matrix"]
-backends = ["numpy-fp32"]
-batch_sizes = [1]
-[settings]
-reference = "numpy-fp32"
-time_limit_s = 0.02
-warmup_limit_s = 0.02
-round_s = 0.001
-inputs_mib = 1
-join_limit_s = 60
-"""
+SUITE = suites.suite("throughput")
+SWEEP = suites.sweep(throughput={}).replace('executor = "in-process"\n', "join_limit_s = 60\n")
 
 
 def ip(*arguments):
