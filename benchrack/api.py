@@ -6,6 +6,7 @@ Grouped by where it comes from; what a plugin of each kind needs is in docs/plug
 from __future__ import annotations
 
 from benchrack import hookimpl as hookimpl
+from benchrack import toml_tables as toml_tables
 from benchrack.bench import observation as observation
 from benchrack.bench import warming as warming
 from benchrack.bench.bench import Bench as Bench

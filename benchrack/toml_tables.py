@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchrack.errors import BenchrackError
+from benchrack.errors import BenchrackError, UnknownNameError
 
 
 def read(path: Path, what: str, error: type[BenchrackError]) -> tuple[dict[str, Any], str]:
@@ -29,8 +28,5 @@ def unknown(given: Iterable[str], known: Iterable[str], kind: str = "key") -> st
     """What is wrong with the first name that is not known, or None: a misspelt key must not
     vanish."""
     known = list(known)
-    for name in sorted(set(given) - set(known)):
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        return f"unknown {kind} {name!r}.{hint} Known: {', '.join(known)}"
-    return None
+    beyond = sorted(set(given) - set(known))
+    return str(UnknownNameError(kind, beyond[0], known)) if beyond else None

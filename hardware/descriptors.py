@@ -5,11 +5,9 @@ docs/hardware.md describes the schema. A file is read as a whole or not at all.
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -24,6 +22,7 @@ from benchrack.api import (
     Configuration,
     DescriptorError,
     Server,
+    toml_tables,
 )
 
 ENVIRONMENT_VARIABLE = "BENCHRACK_HARDWARE_PATH"
@@ -179,14 +178,8 @@ class _Document:
 
     @classmethod
     def read(cls, path: Path) -> _Document:
-        try:
-            source_text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DescriptorError(f"{path} can't be read: {error}") from error
-        try:
-            return cls(path, source_text, tomllib.loads(source_text))
-        except tomllib.TOMLDecodeError as error:
-            raise DescriptorError(f"{path} is not valid TOML: {error}") from error
+        data, source_text = toml_tables.read(path, "the descriptor", DescriptorError)
+        return cls(path, source_text, data)
 
     def fail(self, keys: Keys, message: str) -> NoReturn:
         line = line_of(self.source_text, keys)
@@ -211,12 +204,9 @@ class _Document:
 
     def only(self, keys: Keys, known: Iterable[str]) -> None:
         """Refuse keys that nobody reads: a misspelt figure must not vanish."""
-        known = list(known)
         for key in self.table(keys):
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1)
-                hint = f"did you mean {near[0]!r}? " if near else ""
-                self.fail((*keys, key), f"unknown key; {hint}known are {', '.join(known)}")
+            if problem := toml_tables.unknown([key], known):
+                self.fail((*keys, key), problem)
 
     def text(self, keys: Keys) -> str:
         return self._convert(keys, self._present(keys), _text)

@@ -78,7 +78,7 @@ def test_the_quick_sweep_is_what_the_readme_says(registry):
         (MINIMAL.replace("[1, 8]", "8"), "expected a list"),
         (MINIMAL.replace("[1, 8]", "[true]"), "found True"),
         (MINIMAL.replace('["resnet50"]', "[]"), "at least one"),
-        (MINIMAL + "[settings]\ntime_limit = 3\n", "Did you mean time_limit_s?"),
+        (MINIMAL + "[settings]\ntime_limit = 3\n", "Did you mean 'time_limit_s'"),
         (MINIMAL + "[settings]\ntime_limit_s = -3\n", "zero or more, found -3"),
         (MINIMAL + "[settings]\nthreads = 1.5\n", "found 1.5"),
         (MINIMAL + '[settings]\ntransfer = "maybe"\n', "auto, include, exclude"),

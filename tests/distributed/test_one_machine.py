@@ -20,9 +20,8 @@ sys.path.insert(0, {str(FAKES)!r})
 from world_plugins import *
 """
 SUITE = suites.suite("throughput")
-SWEEP = suites.sweep(throughput={"device_counts": [1]}).replace(
-    'executor = "in-process"\n', "join_limit_s = 60\n"
-)
+ONE = suites.sweep(throughput={"device_counts": [1]})
+SWEEP = ONE.replace('executor = "in-process"\n', "join_limit_s = 60\n")
 
 
 @pytest.fixture
