@@ -11,7 +11,7 @@ from benchrack.errors import BenchrackError, UnknownNameError
 
 
 def read(path: Path, what: str, error: type[BenchrackError]) -> tuple[dict[str, Any], str]:
-    """A file's content, and its text. `what` it is, such as `the sweep`, stands in the message.
+    """A file's content, and its text. `what` it is, such as `a sweep`, stands in the message.
 
     Raises `error` where it can't be read, or is not TOML.
     """
@@ -19,9 +19,9 @@ def read(path: Path, what: str, error: type[BenchrackError]) -> tuple[dict[str, 
         text = path.read_text(encoding="utf-8")
         return tomllib.loads(text), text
     except OSError as problem:
-        raise error(f"{what} {path} can't be read: {problem.strerror}") from problem
+        raise error(f"{path} can't be read as {what}: {problem.strerror}") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-        raise error(f"{what} {path} is not TOML: {problem}") from problem
+        raise error(f"{path} is not TOML, as {what} should be: {problem}") from problem
 
 
 def unknown(given: Iterable[str], known: Iterable[str], kind: str = "key") -> str | None:

@@ -178,7 +178,7 @@ class _Document:
 
     @classmethod
     def read(cls, path: Path) -> _Document:
-        data, source_text = toml_tables.read(path, "the descriptor", DescriptorError)
+        data, source_text = toml_tables.read(path, "a descriptor", DescriptorError)
         return cls(path, source_text, data)
 
     def fail(self, keys: Keys, message: str) -> NoReturn:

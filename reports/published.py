@@ -100,7 +100,7 @@ def built_in() -> tuple[Point, ...]:
 
 def load(path: Path) -> tuple[Point, ...]:
     """The points of one file. Raises ResultsError, which names the file and the series."""
-    data, _ = toml_tables.read(path, "the publication", ResultsError)
+    data, _ = toml_tables.read(path, "a publication", ResultsError)
     series = data.pop("series", [])
     caveats = tuple(data.pop("caveats", {}).items())
     publication = _made(Publication, {"name": path.stem, "caveats": caveats, **data}, str(path))

@@ -104,7 +104,7 @@ def load(asked: str, scenarios: Mapping[str, Scenario], directory: Path | None =
         path = known[asked]
     else:
         raise UnknownNameError("sweep", asked, [*known, "or the path of a .toml file"])
-    content, _ = toml_tables.read(path, "the sweep", SweepError)
+    content, _ = toml_tables.read(path, "a sweep", SweepError)
     return _parse(path, content, scenarios)
 
 

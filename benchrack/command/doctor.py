@@ -17,7 +17,7 @@ from benchrack.hardware import conditions, detection
 from benchrack.hardware.installed import first_version
 from benchrack.machine import devices, placement
 from benchrack.registry.registry import Registry
-from benchrack.registry.requirements import lack, missing
+from benchrack.registry.requirements import lack, missing, only_emulates
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.cases import Case, Scalar
 from benchrack.vocabulary.datasets import Dataset
@@ -60,7 +60,8 @@ def run_doctor(
     cards = conditions.used_cards(machine, used)
     # Before we are busy ourselves.
     spoilers = conditions.spoilers(cards, loaded.settings, root=root, wait=wait)
-    backends = {b.name: _backend(b, used) for b in registry.backends.values()}
+    emulated = loaded.settings.run.emulated
+    backends = {b.name: _backend(b, used, emulated=emulated) for b in registry.backends.values()}
     meters: Mapping[str, Meter] = registry.provided.get("meter", {})
     first = next(iter(conditions.used_cards(machine, used[:1])), None)
     card = registry.accelerators.get((first.descriptor or "") if first else "")
@@ -93,12 +94,15 @@ def _device_counts(loaded: sweep.Sweep) -> list[int]:
     return sorted({count for span in loaded.spans.values() for count in span.device_counts})
 
 
-def _backend(backend: Backend, used: Sequence[Device]) -> Check:
-    """Whether a backend can run on every used device; the first that refuses gives the reason."""
+def _backend(backend: Backend, used: Sequence[Device], *, emulated: bool) -> Check:
+    """Whether a backend can run on every used device; the first that refuses gives the reason. What
+    a device only emulates counts where the sweep wants it `emulated`."""
     kinds = {device.name: device for device in reversed(used)}.values()  # one of four P4 is asked
 
     def refusal(device: Device) -> str | None:
-        return lack(backend, lambda: backend.remedy(device)) or backend.unsupported(device)
+        if reason := lack(backend, lambda: backend.remedy(device)) or backend.unsupported(device):
+            return reason
+        return None if emulated else only_emulates(backend, device)
 
     refusals = (
         f"{device} {device.name}: {reason}" if len(kinds) > 1 else reason

@@ -11,7 +11,7 @@ from benchrack.bench.bench import Bench
 from benchrack.errors import BenchrackError, OutOfMemoryError, UnsupportedError
 from benchrack.machine.gauges import Gauge, peak_share
 from benchrack.machine.memory import ran_out
-from benchrack.registry.requirements import require
+from benchrack.registry.requirements import only_emulates, require
 from benchrack.timing.ranks import prepared_by_all
 from benchrack.verdict.peak import share_of_peak
 from benchrack.verdict.rules import judge
@@ -89,6 +89,8 @@ def _by_all(bench: Bench, case: Case, scenario: Scenario) -> Session | TrainingS
     def session() -> Session | TrainingSession:
         require(backend, lambda: backend.remedy(bench.device))
         if reason := backend.unsupported(bench.device):
+            raise UnsupportedError(reason)
+        if not bench.settings.run.emulated and (reason := only_emulates(backend, bench.device)):
             raise UnsupportedError(reason)
         bench.progress("preparing")
         return prepare(bench, case)

@@ -1,4 +1,4 @@
-"""What plugins need that is not installed, and the command that helps."""
+"""What plugins need that is not installed or not in a device, and the command that helps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from benchrack.errors import UnsupportedError
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset
+from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.models import Model
 
 
@@ -41,3 +42,9 @@ def _importable(module: str) -> bool:
         return find_spec(module) is not None
     except (ImportError, ValueError):  # the package of a submodule is absent, or broken
         return False
+
+
+def only_emulates(backend: Backend, device: Device) -> str | None:
+    """Why a device would only emulate a backend's precision, and what measures it all the same."""
+    reason = backend.emulates(device)
+    return f"{reason} (--set emulated=true measures it all the same)" if reason else None

@@ -122,10 +122,11 @@ class Backend:
     them. A backend that can train has `prepare_training` too, which raises the same.
     `unsupported(device)` gives the reason why it can't run there, or None; `prepare` raises
     UnsupportedError, WeightsError or OutOfMemoryError. `runs_as(device)` says in a few words which
-    engine and arithmetic to expect there, as far as that is known before a session is prepared, and
-    `falls_back(device)` the deviation that its sessions will have there, or None. `remedy(device)`
-    is the command that installs the modules where the extra's would not serve the device, or None;
-    it is asked while they are missing.
+    engine and arithmetic to expect there, as far as that is known before a session is prepared.
+    `falls_back(device)` is the deviation that its sessions will have there, or None, and
+    `emulates(device)` that deviation where it is a slow emulation: it is skipped unless the user
+    asks for it. `remedy(device)` is the command that installs the modules where the extra's would
+    not serve the device, or None; it is asked while they are missing.
     """
 
     name: str
@@ -137,6 +138,7 @@ class Backend:
     unsupported: Callable[[Device], str | None] = lambda device: None
     runs_as: Callable[[Device], str] = lambda device: ""
     falls_back: Callable[[Device], str | None] = lambda device: None
+    emulates: Callable[[Device], str | None] = lambda device: None
     remedy: Callable[[Device], str | None] = lambda device: None
     requires: tuple[str, ...] = ()
     extra: str = ""

@@ -81,15 +81,20 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """Where cases run, and how often. `starts` is how often each is measured, each time in a fresh
-    process. `memory_gib` is what the processes that compute a case on a machine's CPU may allocate
-    together; 0 means nine tenths of what is available when a case begins."""
+    """Where cases run, and how often.
+
+    `starts` is how often each is measured, each time in a fresh process. `emulated` measures also
+    what a device only emulates, slowly. `memory_gib` is what the processes that compute a case on a
+    machine's CPU may allocate together; 0 means nine tenths of what is available when a case
+    begins.
+    """
 
     executor: Literal["worker", "in-process"] = without_effect("worker")
     case_time_limit_s: float = without_effect(1800.0)
     memory_gib: float = without_effect(0.0)
     starts: int = without_effect(1)
     publish: bool = without_effect(False)
+    emulated: bool = without_effect(False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from benchrack.api import (
     UnsupportedError,
     hookimpl,
     processors,
+    ran_out,
 )
 from benchrack.hardware.installed import remedy_on, unsupported_on
 from benchrack.plugins.backends.cuda_libraries import loaded_versions
@@ -68,6 +69,7 @@ def _backend(precision: str, summary: str) -> Backend:
         unsupported=lambda device: unsupported(device, precision),
         runs_as=lambda device: runs_as(device, precision),
         falls_back=lambda device: falls_back(device, precision),
+        emulates=lambda device: emulates(device, precision),
         remedy=lambda device: remedy_on(device, "pytorch", precision),
         requires=("torch",),
         extra="pytorch",
@@ -118,7 +120,13 @@ def falls_back(device: Device, precision: str) -> str | None:
         return None
     if precision == "fp32" and (asked := _rounding()):
         return f"{asked} lets oneDNN round products of FP32: unset it"
-    if precision not in ("fp16", "bf16") or _computes_on_cpu(precision):
+    return emulates(device, precision)
+
+
+def emulates(device: Device, precision: str) -> str | None:
+    """Why a session would only store its values in the precision, and convert each of them; or
+    None. It takes several times as long as FP32."""
+    if device.kind == "cuda" or precision not in ("fp16", "bf16") or _computes_on_cpu(precision):
         return None
     name = precision.upper()
     return f"this CPU has no {name} arithmetic: values are stored in {name} and computed in FP32"
@@ -282,7 +290,7 @@ class PyTorchSession:
         except torch.OutOfMemoryError as error:
             raise OutOfMemoryError(_first_sentence(error)) from None
         except RuntimeError as error:
-            if "alloc" in str(error) and "memory" in str(error):  # the CPU allocator's words
+            if ran_out(str(error)):  # the CPU allocator's words
                 raise OutOfMemoryError(_first_sentence(error)) from None
             raise
 

@@ -202,6 +202,14 @@ def test_unsupported_devices_are_a_reason_not_an_error(bench):
         run_case(bench, case())
 
 
+def test_what_is_only_emulated_is_skipped_unless_it_is_asked_for(bench):
+    slow = dataclasses.replace(lab.backend(clock=bench.clock), emulates=lambda device: "no FP16")
+    bench = lab.again(bench, registry=lab.registry(slow))
+    with pytest.raises(UnsupportedError, match=r"^no FP16 \(--set emulated=true measures it"):
+        run_case(bench, case())
+    assert run_case(lab.again(bench, emulated=True), case()).result.images_per_s.value > 0
+
+
 def test_several_devices_are_not_measured_on_one(bench):
     with pytest.raises(UnsupportedError, match="4 devices"):
         run_case(bench, case(device_count=4))

@@ -138,8 +138,8 @@ WRONG = {
         ("[figures]", "[[figures]]"),
         "line 12, figures: must be a table",
     ),
-    "broken TOML": (("[figures]", "[figures"), "is not TOML: "),
-    "key twice": (("tdp_w", "fp32_tflops"), "is not TOML: "),
+    "broken TOML": (("[figures]", "[figures"), "is not TOML, "),
+    "key twice": (("tdp_w", "fp32_tflops"), "is not TOML, "),
 }
 
 

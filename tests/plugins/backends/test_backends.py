@@ -295,3 +295,6 @@ def test_what_falls_back_is_known_beforehand(plugins, request_for, monkeypatch, 
             expected = backend.falls_back(device)
             assert session.engine.deviations == ((expected,) if expected else ())
             assert (expected is None) is native
+        slow = precision != "fp32" and not native
+        assert backend.emulates(device) == (expected if slow else None)
+        assert backend.emulates(Device(kind="cuda")) is None
