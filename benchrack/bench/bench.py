@@ -94,7 +94,7 @@ class Bench:
         require(backend, lambda: backend.remedy(self.device))
         require(model, lambda: backend.remedy(self.device))  # which brings models too
         split = self.data.split(case)
-        pictures = len(split.calibration)
+        images = len(split.calibration)
         return PrepareRequest(
             model=model,
             weights=case.weights,
@@ -104,8 +104,8 @@ class Bench:
             seed=self.settings.measure.seed,
             cache=self.cache,
             calibration=lambda: self.data.calibrating(case),
-            calibration_digest=split.digest if pictures else None,
-            calibration_images=pictures,
+            calibration_digest=split.digest if images else None,
+            calibration_images=images,
         )
 
     def reference(self, case: Case) -> Reference:

@@ -79,13 +79,13 @@ class OpenedData:
 
     def measured(self, case: Case) -> Iterator[inputs.Batch]:
         """Every measured image once, in batches of the case's size."""
-        pictures = self.split(case).measured
-        limit = self.settings.measure.evaluation_images or len(pictures)
+        images = self.split(case).measured
+        limit = self.settings.measure.evaluation_images or len(images)
         model = self.registry.model(case.model)
-        return inputs.iterate_batches(pictures[:limit], model, case.batch_size)
+        return inputs.iterate_batches(images[:limit], model, case.batch_size)
 
     def calibrating(self, case: Case) -> Iterator[np.ndarray]:
         """The images that calibrate, as batches of inputs, float32 (n, C, H, W)."""
-        pictures, model = self.split(case).calibration, self.registry.model(case.model)
-        for batch in inputs.iterate_batches(pictures, model, self.settings.calibrate.batch_size):
+        images, model = self.split(case).calibration, self.registry.model(case.model)
+        for batch in inputs.iterate_batches(images, model, self.settings.calibrate.batch_size):
             yield batch.images

@@ -36,7 +36,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """It has met all others, and waits for its first case."""
+    """It has joined all others, and waits for its first case."""
 
 
 @dataclass(frozen=True, slots=True)

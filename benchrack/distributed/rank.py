@@ -149,7 +149,7 @@ def _measure(
     measurement, found = running.measure(bench, case)
     result = RankResult(
         measurement=measurement,
-        own_seconds_per_batch=found.own_seconds_per_batch,
+        own_seconds_per_batch=found.own_seconds_per_batch or found.seconds_per_batch,
         between_s=found.between_s,
         startup_s=startup_s,
         node=part.node,

@@ -176,8 +176,8 @@ def _pcie(library: Any, handle: Any) -> list[str]:
 
 
 def _nvlink(library: Any, handle: Any) -> list[str]:
-    ranks = nvml.nvlink_peers(library, handle)
-    return [f"NVLink ×{links} to {sysfs_address(bus)}" for bus, links in sorted(ranks.items())]
+    peers = nvml.nvlink_peers(library, handle)
+    return [f"NVLink ×{links} to {sysfs_address(bus)}" for bus, links in sorted(peers.items())]
 
 
 def sysfs_address(bus_id: str) -> str:

@@ -1,4 +1,4 @@
-"""Several machines in one run of pytest: they meet before collecting, and node 0 keeps the results.
+"""Several machines in one run of pytest: they join before collecting, and node 0 keeps the results.
 
 Every other node measures its part and mirrors the outcomes; its own files go to a folder that is
 removed in the end, and it prints a line in place of the tables.

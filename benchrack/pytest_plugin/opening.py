@@ -80,7 +80,7 @@ def open_run(config: pytest.Config, planned: dict[str, Planned]) -> None:
     config.stash[ETA] = Eta(
         spanned.settings,
         registry.scenarios,
-        lambda case: _pictures(bench, case),
+        lambda case: _images(bench, case),
         lambda model: registry.model(model).multiply_accumulates if model else None,
     )
     config.stash[PROGRESS].show("[measuring idle power]")
@@ -147,7 +147,7 @@ def _server(bench: Bench) -> Server | None:
     return known.get(detect(known.values()).server or "")
 
 
-def _pictures(bench: Bench, case: Case) -> int:
+def _images(bench: Bench, case: Case) -> int:
     if not case.model:
         return 0
     try:

@@ -152,6 +152,8 @@ def load_file(path: str) -> ModuleType:
         raise PluginFileError(f"{path} is no file of Python code (.py)")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where dataclasses look up what their annotations mean
+    if (folder := str(Path(path).resolve().parent)) not in sys.path:
+        sys.path.append(folder)  # as pytest does, for modules beside it
     try:
         spec.loader.exec_module(module)
     except Exception as error:

@@ -52,7 +52,7 @@ class Rounds:
 
     A round's seconds are those of the slowest process, `own_seconds_per_batch` this one's.
     `between_s` is what passed, on average, from the end of a round to the start of the next: to
-    meet and to decide.
+    the barrier and the decision.
     """
 
     seconds_per_batch: tuple[float, ...]
@@ -180,7 +180,7 @@ def measure_singly(
     """Seconds of single batches, each synchronised before its clock is read, until there are
     `latency_samples` of them or `time_limit_s` has passed; at least one.
 
-    Ranks take the same number of samples, and meet about once a second, by `batch_s`.
+    Ranks take the same number of samples, with a barrier about once a second, by `batch_s`.
     """
     samples: list[float] = []
     elapsed_s = 0.0

@@ -10,7 +10,7 @@ from typing import Literal
 class Device:
     """One device of this machine: `cpu`, or the CUDA device `index` as the process counts them.
 
-    `pci_id` is the PCI device id of a card, four hex digits as in `machines.Accelerator`; empty
+    `pci_id` is the PCI device id of a card, four hex digits as in `descriptors.Accelerator`; empty
     where the driver does not tell. `mig` says that the card is split into parts (MIG), or that the
     device is such a part: then it computes with less than the whole card.
     """

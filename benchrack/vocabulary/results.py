@@ -42,7 +42,7 @@ class Steadiness:
     `independent` says whether that was reached. Single batches (latency) have no rounds.
     `stop_reason` is `interval` or `time-limit`. Warm-up is judged by the times of
     `warmup_windows`, from `warmup_windows_needed` of them on. `transfer` says whether
-    host-to-device and device-to-host copies are inside the time (`include`) or not (`exclude`).
+    H2D and D2H transfers are inside the time (`include`) or not (`exclude`).
     Where they are not, `unsynchronised_share` is the share of some batches' time that passed after
     `synchronize` had returned, until their outputs were there: zero, but for the clock's noise, if
     it waits.
@@ -171,9 +171,9 @@ class World:
     The lists are in order of rank. `rank_images_per_s` is each rank's own rate: batch size ÷ the
     median of its own seconds per batch. `skew` is the share by which the fastest rank's time is
     below the slowest's, the median over the rounds; of single batches (latency) that of the ranks'
-    medians. `barrier_s` is what meeting and deciding took a round, on average; no rank's time has
-    it. `startup_s` is what starting the processes took, until all had met; they are kept for later
-    cases. `placement` says where each rank ran.
+    medians. `barrier_s` is what the barrier and deciding took a round, on average; no rank's time
+    has it. `startup_s` is what starting the processes took, until all had joined; they are kept for
+    later cases. `placement` says where each rank ran.
     """
 
     ranks: int
@@ -212,8 +212,8 @@ class Findings(Found):
     """What a scenario finds in one process, before it is a record.
 
     Of several processes `seconds_per_batch` are a round's, as the slowest ran it;
-    `own_seconds_per_batch` are this one's, and `between_s` what passed between two rounds. `engine`
-    is what computed it where that is not the session's.
+    `own_seconds_per_batch` are this one's (empty: the same), and `between_s` what passed between
+    two rounds. `engine` is what computed it where that is not the session's.
     """
 
     own_seconds_per_batch: tuple[float, ...] = ()

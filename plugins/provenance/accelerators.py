@@ -99,8 +99,8 @@ def _card(library: Any, index: int) -> dict[str, Any]:
 
 def _nvlink_peers(library: Any, handle: Any) -> str | None:
     """Who is behind the active links, and by how many: `00000000:1C:00.0 ×2, …`; None without."""
-    ranks = nvml.nvlink_peers(library, handle)
-    return ", ".join(f"{bus} ×{links}" for bus, links in sorted(ranks.items())) or None
+    peers = nvml.nvlink_peers(library, handle)
+    return ", ".join(f"{bus} ×{links}" for bus, links in sorted(peers.items())) or None
 
 
 @hookimpl

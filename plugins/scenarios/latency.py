@@ -62,7 +62,7 @@ class Latency:
 
 
 def measure(bench: Bench, case: Case, session: Session) -> Findings:
-    """Single batches, each synchronised, copies included unless told otherwise.
+    """Single batches, each synchronised, H2D and D2H transfers included unless told otherwise.
 
     Raises OutOfMemoryError, DatasetError, CacheError, and whatever the session raises.
     """
@@ -140,7 +140,7 @@ def cost(case: Case, settings: Settings, batch_s: float, images: int) -> float:
 
 LATENCY = Scenario(
     name="latency",
-    question="milliseconds of single batches, copies included",
+    question="milliseconds of single batches, H2D and D2H transfers included",
     axes=(MODELS, BACKENDS, DEVICE_COUNTS, BATCH_SIZES),
     part=Latency,
     measure=measure,
