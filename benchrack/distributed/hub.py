@@ -1,7 +1,7 @@
 """Numbers between the processes of a world: all send theirs to rank 0, which answers the largest.
 
-That is a barrier before every round. A collective call of gloo's wakes several threads in turn,
-which takes one to two milliseconds after a round of 100 ms; a plain connection takes a fifth of one.
+That is a barrier before every round. A collective call of gloo's wakes several threads in turn, in
+one to two milliseconds after a round of 100 ms; a plain connection takes a fifth of one.
 """
 
 from __future__ import annotations

@@ -4,9 +4,7 @@ import dataclasses
 import os
 
 import pytest
-from fakes import laboratory as lab
-from fakes import measurements as made
-from fakes import nvml
+from fakes import laboratory as lab, measurements as made, nvml
 from fakes.power import PowerTrace
 from fakes.scenarios import SCENARIOS
 

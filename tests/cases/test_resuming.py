@@ -6,8 +6,7 @@ import dataclasses
 import json
 
 import pytest
-from fakes import laboratory as lab
-from fakes import measurements as made
+from fakes import laboratory as lab, measurements as made
 from fakes.settings import make_settings
 
 from benchrack.cases.resuming import differences, take_over

@@ -7,8 +7,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from fakes import laboratory as lab
-from fakes import measurements as made
+from fakes import laboratory as lab, measurements as made
 from fakes.settings import make_settings
 
 from benchrack.distributed.world import World

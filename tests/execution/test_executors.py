@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from fakes import laboratory as lab
-from fakes import measurements as made
+from fakes import laboratory as lab, measurements as made
 from fakes.settings import make_settings
 
 from benchrack.distributed.world import World

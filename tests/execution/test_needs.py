@@ -3,8 +3,7 @@
 import dataclasses
 
 import pytest
-from fakes import laboratory as lab
-from fakes import measurements as made
+from fakes import laboratory as lab, measurements as made
 from fakes.scenarios import THROUGHPUT
 
 from benchrack.api import Axis, Findings, Metric, Scenario

@@ -6,8 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
-from fakes import laboratory as lab
-from fakes import measurements as made
+from fakes import laboratory as lab, measurements as made
 from fakes.scenarios import SCENARIOS
 
 from benchrack.data import opened

@@ -25,8 +25,7 @@ import os
 from pathlib import Path
 
 import pytest
-from fakes import laboratory as lab
-from fakes import nvml
+from fakes import laboratory as lab, nvml
 from fakes.power import PowerTrace
 from fakes.scenarios import SCENARIOS
 

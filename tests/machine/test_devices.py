@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from fakes import laboratory as lab
-from fakes import nvml
+from fakes import laboratory as lab, nvml
 
 from benchrack.errors import DeviceError
 from benchrack.flattening import flatten, unflatten

@@ -5,9 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from fakes import laboratory as lab
-from fakes import measurements as made
-from fakes import nvml, suites
+from fakes import laboratory as lab, measurements as made, nvml, suites
 
 from benchrack.bench.footprint import Memory
 from benchrack.errors import OutOfMemoryError

@@ -3,8 +3,7 @@
 import dataclasses
 
 import pytest
-from fakes import laboratory
-from fakes import measurements as made
+from fakes import laboratory, measurements as made
 
 from benchrack.errors import UnsupportedError
 from benchrack.execution.running import run_case

@@ -3,8 +3,7 @@
 import dataclasses
 import os
 
-from fakes import laboratory as lab
-from fakes import measurements as made
+from fakes import laboratory as lab, measurements as made
 
 from benchrack.registry.loading import Provider
 from benchrack.registry.registry import Registry

@@ -4,8 +4,7 @@ import dataclasses
 import threading
 
 import pytest
-from fakes import laboratory as lab
-from fakes import measurements as made
+from fakes import laboratory as lab, measurements as made
 from fakes.seats import together
 from fakes.settings import make_measuring
 

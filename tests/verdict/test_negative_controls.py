@@ -7,9 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from fakes import laboratory as lab
-from fakes import measurements as made
-from fakes import nvml
+from fakes import laboratory as lab, measurements as made, nvml
 from fakes.power import PowerTrace
 
 from benchrack.energy.metering import Metering, open_meters

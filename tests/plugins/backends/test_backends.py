@@ -15,8 +15,10 @@ onnxruntime = pytest.importorskip("onnxruntime")
 from benchrack.data.comparison import check_outputs  # noqa: E402
 from benchrack.errors import UnsupportedError  # noqa: E402
 from benchrack.machine.processors import INTEGER_DOT_PRODUCT, instruction_sets  # noqa: E402
-from benchrack.plugins.backends import onnx_graphs  # noqa: E402
-from benchrack.plugins.backends import pytorch as torch_backend  # noqa: E402
+from benchrack.plugins.backends import (  # noqa: E402
+    onnx_graphs,
+    pytorch as torch_backend,
+)
 from benchrack.vocabulary.devices import Device  # noqa: E402
 
 CONVOLUTIONS_AND_PRODUCTS = 5  # of the digits network: four convolutions and a linear layer

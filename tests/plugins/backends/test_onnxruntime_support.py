@@ -12,8 +12,10 @@ from fakes import nvml
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from benchrack.hardware import installed  # noqa: E402
-from benchrack.plugins.backends import onnxruntime_libraries as libraries  # noqa: E402
-from benchrack.plugins.backends import onnxruntime_support as support  # noqa: E402
+from benchrack.plugins.backends import (  # noqa: E402
+    onnxruntime_libraries as libraries,
+    onnxruntime_support as support,
+)
 from benchrack.vocabulary.devices import Device  # noqa: E402
 
 CPU = Device(kind="cpu")

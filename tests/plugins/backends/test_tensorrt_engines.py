@@ -9,8 +9,7 @@ import pytest
 
 from benchrack.cache import Cache
 from benchrack.errors import OutOfMemoryError
-from benchrack.plugins.backends import onnx_graphs, tensorrt_engines
-from benchrack.plugins.backends import onnxruntime as backend
+from benchrack.plugins.backends import onnx_graphs, onnxruntime as backend, tensorrt_engines
 from benchrack.vocabulary.devices import Device
 
 CARD = Device(kind="cuda", index=1, name="Tesla T4")

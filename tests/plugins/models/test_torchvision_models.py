@@ -7,8 +7,7 @@ import pytest
 
 from benchrack.cache import Cache
 from benchrack.errors import WeightsError
-from benchrack.plugins.models import random_weights, weights
-from benchrack.plugins.models import torchvision as plugin
+from benchrack.plugins.models import random_weights, torchvision as plugin, weights
 
 torch = pytest.importorskip("torch")
 torchvision = pytest.importorskip("torchvision")
