@@ -50,8 +50,8 @@ def registry_of(config: pytest.Config) -> Registry:
 
 def conftests_of(config: pytest.Config) -> list[object]:
     """The user's conftest modules, which may hold hooks of Benchrack's."""
-    plugins = config.pluginmanager.get_plugins()
-    return [p for p in plugins if str(getattr(p, "__file__", "")).endswith("conftest.py")]
+    files = {str(getattr(p, "__file__", "")): p for p in config.pluginmanager.get_plugins()}
+    return [files[file] for file in sorted(files) if file.endswith("conftest.py")]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
