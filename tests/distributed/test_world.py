@@ -213,10 +213,10 @@ def test_a_process_that_fails_has_its_own_error(world, backend, kind, words):
 
 
 def test_a_process_that_hangs_is_named_at_the_time_limit(tmp_path):
-    hung = world_in(tmp_path, case_time_limit_s=20.0)
+    hung = world_in(tmp_path, case_time_limit_s=12.0)
     with pytest.raises(TimeLimitError) as caught:
         hung.run(case("hanging"))
-    assert "no result after 20 s: rank 1 of 2 was in hang (world_plugins.py, line" in str(
+    assert "no result after 12 s: rank 1 of 2 was in hang (world_plugins.py, line" in str(
         caught.value
     )
     assert "in hang" in caught.value.details
