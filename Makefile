@@ -37,6 +37,7 @@ lint: $(VENV)/.benchrack-tools ## Check style, format and types
 	@rm -rf build
 	@$(PIP) install --quiet --no-deps --target $(BUILT) .
 	MYPYPATH=$(BUILT) $(BIN)/mypy --strict -p benchrack
+	MYPYPATH=$(BUILT) $(BIN)/mypy --strict benchmarks
 
 wheelhouse: $(VENV)/.pip ## Collect all that an installation needs, for a machine without a network
 	$(PIP) wheel --wheel-dir wheelhouse '.[all]' 'pip>=25.1' 'setuptools>=77' --group test --group lint

@@ -118,7 +118,7 @@ def metered(card: nvml.Card, start_s: float, window_s: float) -> Outcome:
     assert reading.energy_j is not None
     assert reading.uncertainty_j is not None
     stated = reading.uncertainty_j / reading.energy_j
-    accepted = not reading.too_short and stated <= Settings().limit_energy_uncertainty
+    accepted = not reading.too_short and stated <= Settings().limits.energy_uncertainty
     return Outcome(reading.energy_j / truth_j - 1, reading.uncertainty_j / truth_j, accepted)
 
 

@@ -28,12 +28,13 @@ from contextlib import closing
 from functools import partial
 
 from benchrack.bench.bench import Bench
+from benchrack.machine.devices import CPU
 from benchrack.machine.surroundings import cpu_times, foreign_share
 from benchrack.registry.registry import load_registry
 from benchrack.timing.rotation import Rotation, rotation
 from benchrack.timing.rounds import measure_rounds, warm_up
+from benchrack.vocabulary.backends import Session
 from benchrack.vocabulary.cases import Case
-from benchrack.vocabulary.devices import Device
 from benchrack.vocabulary.settings import Settings
 
 MODEL = "resnet50"
@@ -46,17 +47,24 @@ def bench(threads: int, seconds: float) -> Bench:
     settings = Settings.of(
         threads=threads, time_limit_s=seconds, warmup_limit_s=5, interval=0.0, inputs_mib=64
     )
-    return Bench(registry=load_registry(), settings=settings, device=Device(kind="cpu", name="cpu"))
+    return Bench.on(CPU, load_registry(), settings)
 
 
 def case(backend: str, batch_size: int) -> Case:
     return Case(scenario="throughput", model=MODEL, backend=backend, batch_size=batch_size)
 
 
+def rotating(here: Bench, chosen: Case, session: Session) -> Rotation:
+    """The batches that Benchrack would run, without copies."""
+    pool = here.data.distinct_inputs(chosen)
+    seed = here.settings.measure.seed
+    return rotation(pool, session, chosen.batch_size, seed=seed, transfer=False)
+
+
 def reported(bench: Bench, batches: Rotation, batch_size: int, batch_s: float) -> float:
     """Images per second as Benchrack reports them."""
     rounds = measure_rounds(
-        batches.step, batches.session.synchronize, bench.settings, bench.clock, batch_s
+        batches.step, batches.session.synchronize, bench.settings.measure, bench.clock, batch_s
     )
     return batch_size / rounds.assessment.interval.value
 
@@ -91,7 +99,7 @@ def pairs(name: str, ours: Side, theirs: Side, count: int) -> None:
 
 def warmed(bench: Bench, batches: Rotation) -> float:
     """Seconds a batch, once it is steady."""
-    warmup = warm_up(batches.step, batches.session.synchronize, bench.settings, bench.clock)
+    warmup = warm_up(batches.step, batches.session.synchronize, bench.settings.measure, bench.clock)
     return warmup.batch_s
 
 
@@ -99,7 +107,7 @@ def harness_and_eager(count: int, seconds: float) -> None:
     here = bench(0, seconds)
     chosen = case("pytorch-fp32", 8)
     with closing(here.prepare(chosen)) as session:
-        batches = rotation(here, chosen, session)
+        batches = rotating(here, chosen, session)
         batch_s = warmed(here, batches)
 
         def ours() -> float:
@@ -119,7 +127,7 @@ def eager(here: Bench, chosen: Case, seconds: float) -> float:
 
     torch.set_num_threads(here.threads)
     loaded = here.registry.model(MODEL).load("auto", here.cache)
-    images = torch.from_numpy(here.distinct_inputs(chosen)[:16].copy()).split(8)
+    images = torch.from_numpy(here.data.distinct_inputs(chosen)[:16].copy()).split(8)
     best = 0.0
     for layout in (torch.contiguous_format, torch.channels_last):
         module = loaded.module.to(memory_format=layout)
@@ -133,7 +141,7 @@ def eager(here: Bench, chosen: Case, seconds: float) -> float:
 def onnxruntime_side(here: Bench, precision: str) -> Side:
     """Benchrack's images per second of ONNX Runtime at batch 1, on a session that is warm."""
     chosen = case(f"onnxruntime-{precision}", 1)
-    batches = rotation(here, chosen, here.prepare(chosen))
+    batches = rotating(here, chosen, here.prepare(chosen))
     batch_s = warmed(here, batches)
     return lambda: reported(here, batches, 1, batch_s)
 

@@ -1,6 +1,6 @@
 """Negative controls with real processes on the real clock: what verdict does each give?
 
-The same controls on a fake clock are tests/core/test_negative_controls.py. Here a real model is
+The same controls on a fake clock are tests/verdict/test_negative_controls.py. Here a real model is
 measured as it is, and spoilt: it sleeps in one of ten rounds, computes in BF16 what was asked for
 in FP32, returns before its work is done, and shares its core with a busy neighbour process, which
 this script starts and ends. All on one core. Ends with 1 where a control's own reason is missing;
@@ -47,14 +47,11 @@ class Wrapped:
     """A session of PyTorch's, to be spoilt."""
 
     session: Session
+    engine: Engine = dataclasses.field(init=False)
+    loaded: LoadedModel = dataclasses.field(init=False)
 
-    @property
-    def engine(self) -> Engine:
-        return self.session.engine
-
-    @property
-    def loaded(self) -> LoadedModel:
-        return self.session.loaded
+    def __post_init__(self) -> None:
+        self.engine, self.loaded = self.session.engine, self.session.loaded
 
     def place(self, images: np.ndarray) -> Any:
         return self.session.place(images)
@@ -80,8 +77,8 @@ class Stalling(Wrapped):
 
     def run(self, placed: Any) -> Any:
         if time.perf_counter() >= self.due_s:
-            self.due_s = time.perf_counter() + 10 * SETTINGS.round_s
-            time.sleep(SETTINGS.round_s)
+            self.due_s = time.perf_counter() + 10 * SETTINGS.measure.round_s
+            time.sleep(SETTINGS.measure.round_s)
         return self.session.run(placed)
 
 
@@ -119,9 +116,9 @@ class Early(Wrapped):
 class Disguised(Wrapped):
     """Says that it computes in FP32, whatever it does."""
 
-    @property
-    def engine(self) -> Engine:
-        return dataclasses.replace(self.session.engine, precision="fp32", deviations=())
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.engine = dataclasses.replace(self.engine, precision="fp32", deviations=())
 
 
 def backend(name: str, precision: str, spoil: Callable[[Session], Session]) -> Backend:
@@ -162,19 +159,19 @@ def neighbour() -> Iterator[None]:
 def main() -> int:
     if hasattr(os, "sched_setaffinity"):  # before torch counts its threads
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    bench = Bench(registry=load_registry(), settings=SETTINGS, device=CPU)
-    bench.registry.provided["backend"].update(BACKENDS)
+    found = load_registry()
+    provided = {**found.provided, "backend": {**found.provided["backend"], **BACKENDS}}
+    bench = Bench.on(CPU, dataclasses.replace(found, provided=provided), SETTINGS)
     rows, missing = [], []
     for control, name, expected in CONTROLS:
         case = Case(scenario="throughput", model=MODEL, backend=name, batch_size=BATCH_SIZE)
         with neighbour() if expected == "cpu-contention" else contextlib.nullcontext():
-            found = run_case(bench, case)
-        assert found.result.images_per_s is not None
-        if expected and not any(reason.startswith(expected) for reason in found.reasons):
+            measured = run_case(bench, case)
+        if expected and not any(reason.startswith(expected) for reason in measured.reasons):
             missing.append(control)
-        verdict = "\n".join(found.reasons) or "valid"
+        verdict = "\n".join(measured.reasons) or "valid"
         rows.append(
-            [control, f"{found.result.images_per_s.value:.0f}", expected or "valid", verdict]
+            [control, f"{measured.result.images_per_s.value:.0f}", expected or "valid", verdict]
         )
     headers = ("control", "images/s", "expected", "verdict")
     print(tabulate.tabulate(rows, headers, tablefmt="grid", maxcolwidths=[None, None, None, 60]))

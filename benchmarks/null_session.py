@@ -26,12 +26,13 @@ from fakes import laboratory
 
 from benchrack.execution.running import run_case
 from benchrack.vocabulary.backends import Engine
-from benchrack.vocabulary.cases import Case, Scenario
+from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.models import LoadedModel
 from benchrack.vocabulary.results import Measurement
-from benchrack.vocabulary.settings import Settings
 
 LIMIT_US = 20.0
+Transfer = Literal["include", "exclude"]
+TRANSFERS: tuple[Transfer, ...] = ("exclude", "include")
 BARE_CALLS, BARE_LOOPS = 20_000, 11
 
 
@@ -63,21 +64,22 @@ def null_session(engine: Engine, loaded: LoadedModel) -> NullSession:
     return NullSession(engine, loaded, np.ones((64, laboratory.CLASSES), np.float32))
 
 
-def measured(scenario: Scenario, transfer: Literal["include", "exclude"]) -> float:
+def measured(scenario: str, transfer: Transfer) -> float:
     """Seconds a batch of a null session, as Benchrack reports them."""
     with tempfile.TemporaryDirectory() as folder:
         bench = laboratory.bench(
-            Path(folder), laboratory.backend(session=null_session), clock=time.perf_counter
-        )
-        bench.settings = Settings.of(
-            reference="numpy-fp32", inputs_mib=1, transfer=transfer, time_limit_s=2
+            Path(folder),
+            laboratory.backend(session=null_session),
+            clock=time.perf_counter,
+            transfer=transfer,
+            time_limit_s=2,
         )
         case = Case(scenario=scenario, model="matrix", backend="numpy-fp32", batch_size=8)
         found: Measurement = run_case(bench, case)
     return statistics.median(found.seconds_per_batch)
 
 
-def bare(transfer: Literal["include", "exclude"]) -> float:
+def bare(transfer: Transfer) -> float:
     """Seconds a batch of the same calls in a loop that does nothing else."""
     session = null_session(laboratory.ENGINE, laboratory.load("auto", None))
     images = np.ones((8, *laboratory.SHAPE), np.float32)
@@ -97,9 +99,8 @@ def bare(transfer: Literal["include", "exclude"]) -> float:
 
 def main() -> int:
     rows, worst = [], 0.0
-    scenarios: tuple[Scenario, ...] = ("throughput", "latency")
-    for scenario in scenarios:
-        for transfer in ("exclude", "include"):
+    for scenario in ("throughput", "latency"):
+        for transfer in TRANSFERS:
             reported_us, bare_us = measured(scenario, transfer) * 1e6, bare(transfer) * 1e6
             worst = max(worst, reported_us - bare_us)
             cells = (reported_us, bare_us, reported_us - bare_us)

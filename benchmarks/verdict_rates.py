@@ -13,14 +13,17 @@ import random
 import tabulate
 from interval_coverage import DRIFTS, PROCESSES, Process, share, stop_rule
 
+from benchrack.registry.registry import built_in_scenarios
 from benchrack.statistics.interval import Interval
 from benchrack.verdict.rules import judge
 from benchrack.vocabulary.backends import Engine
 from benchrack.vocabulary.cases import Case
 from benchrack.vocabulary.results import Measurement, Preparation, Steadiness
+from benchrack.vocabulary.scenarios import Yardstick
 from benchrack.vocabulary.settings import Settings
 
 LIMIT = 1000
+THROUGHPUT = built_in_scenarios()["throughput"]
 RULES = ("not-steady", "noisy")
 
 
@@ -33,10 +36,12 @@ def verdict(process: Process, rng: random.Random) -> list[str]:
         engine=Engine(name="simulated", version="", device="", precision="fp32"),
         preparation=Preparation(prepare_s=0, asked_precision="fp32"),
         seconds_per_batch=tuple(rounds[:seen]),
-        images_per_s=Interval(
-            value=1 / assessment.interval.value,
-            low=assessment.interval.high and 1 / assessment.interval.high,
-            high=assessment.interval.low and 1 / assessment.interval.low,
+        result=THROUGHPUT.part(
+            images_per_s=Interval(
+                value=1 / assessment.interval.value,
+                low=assessment.interval.high and 1 / assessment.interval.high,
+                high=assessment.interval.low and 1 / assessment.interval.low,
+            )
         ),
         steadiness=Steadiness(
             transfer="exclude",
@@ -46,7 +51,10 @@ def verdict(process: Process, rng: random.Random) -> list[str]:
             coefficient_of_variation=assessment.coefficient_of_variation,
         ),
     )
-    return [reason.partition(":")[0] for reason in judge(measured, Settings())]
+    return [
+        reason.partition(":")[0]
+        for reason in judge(measured, Yardstick(settings=Settings(), scenario=THROUGHPUT))
+    ]
 
 
 def main() -> None:

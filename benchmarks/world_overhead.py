@@ -67,7 +67,7 @@ def case(model: str, backend: str, count: int) -> Case:
 
 
 def executor(**settings: float) -> World:
-    chosen = Settings.of(**settings)  # type: ignore[arg-type] - all of them are numbers
+    chosen = Settings.of(**settings)
     setup = Setup(settings=chosen, device=CPU, cache=str(Cache.default().root))
     return World(setup, (CPU,), Worker(setup))
 
@@ -155,8 +155,7 @@ def scaling(repetitions: int) -> None:
 
 
 def rate(found: Measurement) -> float:
-    assert found.result.images_per_s is not None
-    return found.result.images_per_s.value
+    return float(found.result.images_per_s.value)
 
 
 def sweep_s(counts: str, results: str, cache: str) -> float:
