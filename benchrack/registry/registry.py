@@ -11,16 +11,9 @@ import pluggy
 
 from benchrack.errors import UnknownNameError
 from benchrack.registry import hooks
-from benchrack.registry.loading import (
-    PluginError,
-    Problem,
-    Provider,
-    blamed,
-    find_plugins,
-    load_plugins,
-    reported,
-    switch_off,
-)
+from benchrack.registry.finding import find_plugins, switch_off
+from benchrack.registry.loading import load_plugins
+from benchrack.registry.providers import PluginError, Problem, Provider, blamed, reported
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset
 from benchrack.vocabulary.descriptors import Accelerator, Server

@@ -13,7 +13,7 @@ from benchrack.command.doctor import render, run_doctor
 from benchrack.errors import DeviceError, SweepError, UnsupportedError
 from benchrack.hardware import descriptors
 from benchrack.machine import placement
-from benchrack.registry.loading import Problem
+from benchrack.registry.providers import Problem
 from benchrack.verdict import rules
 from benchrack.vocabulary.descriptors import Accelerator, Server
 from benchrack.vocabulary.meters import Meter

@@ -16,7 +16,8 @@ from fakes import laboratory
 from benchrack import hookimpl
 from benchrack.errors import DescriptorError, UnknownNameError
 from benchrack.registry import hooks
-from benchrack.registry.loading import DISABLE_VARIABLE, Provider
+from benchrack.registry.finding import DISABLE_VARIABLE
+from benchrack.registry.providers import Provider
 from benchrack.registry.registry import BUILT_IN, KINDS, load_registry
 from benchrack.vocabulary.backends import Backend
 from benchrack.vocabulary.datasets import Dataset

@@ -5,7 +5,7 @@ import os
 
 from fakes import laboratory as lab, measurements as made
 
-from benchrack.registry.loading import Provider
+from benchrack.registry.providers import Provider
 from benchrack.registry.registry import Registry
 from benchrack.registry.sources import code_of, libraries_of, plugins_of, versions_of, weights_of
 
